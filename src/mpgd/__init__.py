@@ -1,0 +1,20 @@
+"""Gradient descent with chaotic, heavy-tailed perturbations, for PyTorch.
+
+    parameters -> maps -> noise -> optim, limits, curvature -> theory -> experiments -> report -> cli
+
+Imports point from a later folder to an earlier one only.
+"""
+
+from mpgd.maps import ThalerMap
+from mpgd.noise import ChaoticNoise, GaussianNoise, NoiseState, StableLaw, StableNoise
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ChaoticNoise",
+    "GaussianNoise",
+    "NoiseState",
+    "StableLaw",
+    "StableNoise",
+    "ThalerMap",
+]

@@ -1,0 +1,20 @@
+"""Compile a kernel when it is first called, so that numba stays optional."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+
+@cache
+def compiled(kernel: Callable[..., Any], *helpers: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``kernel`` compiled by numba; ``helpers`` are the functions of its module it calls."""
+    try:
+        from numba import njit
+        from numba.extending import register_jitable
+    except ImportError as error:
+        raise ImportError(
+            'distances between paths need numba, which is not installed: pip install "mpgd[fast]"'
+        ) from error
+    for helper in helpers:
+        register_jitable(inline="always")(helper)
+    return njit(cache=True, error_model="numpy")(kernel)  # type: ignore[no-any-return]

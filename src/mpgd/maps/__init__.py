@@ -1,0 +1,3 @@
+"""Interval maps with a neutral fixed point, their invariant laws and Abel coordinates."""
+
+from mpgd.maps.thaler import ThalerMap as ThalerMap

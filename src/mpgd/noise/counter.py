@@ -1,0 +1,93 @@
+"""Counter-based randomness: a 64-bit hash instead of a generator.
+
+Everything random in this package is a function of (seed, tensor, driver, element, step), so it
+does not depend on the device, the number of threads, or how a tensor is cut into shards. The
+mixer is two rounds of "xor with the upper half, multiply by an odd constant". Torch has no
+unsigned 64-bit arithmetic, so tensors hold the same bits as signed integers.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+from torch import Tensor
+
+MASK: Final = 2**64 - 1
+MULTIPLIER: Final = 0xD6E8FEB86659FD93
+STRIDE: Final = 0x9E3779B97F4A7C15  # between the counters of successive steps
+
+
+def signed(x: int) -> int:
+    """Return the 64 bits of ``x`` as a signed integer."""
+    x &= MASK
+    return x - 2**64 if x >= 2**63 else x
+
+
+SIGNED_MULTIPLIER: Final = signed(MULTIPLIER)
+SIGNED_STRIDE: Final = signed(STRIDE)
+
+
+def mix(x: int) -> int:
+    """Return the hash of one 64-bit integer."""
+    x &= MASK
+    x = ((x ^ (x >> 32)) * MULTIPLIER) & MASK
+    x = ((x ^ (x >> 32)) * MULTIPLIER) & MASK
+    return x ^ (x >> 32)
+
+
+def make_key(*parts: int) -> int:
+    """Return a signed 64-bit key for a tuple of integers, such as (seed, tensor, driver)."""
+    h = 0
+    for part in parts:
+        h = mix((h + STRIDE) ^ (part & MASK))
+    return signed(h)
+
+
+def step_key(key: int, step: int) -> int:
+    """Return the key of one step of the stream ``key``, as a signed integer."""
+    return signed(mix(key + step * STRIDE))
+
+
+def step_key_tensor(key: Tensor, step: Tensor) -> Tensor:
+    """Return `step_key` of int64 tensors, with tensor operations only (for `torch.compile`)."""
+    h = key + step * SIGNED_STRIDE
+    h = (h ^ upper_half(h)) * SIGNED_MULTIPLIER
+    h = (h ^ upper_half(h)) * SIGNED_MULTIPLIER
+    return h ^ upper_half(h)
+
+
+def hash_elements(index: Tensor, key: Tensor | int, salt: Tensor | int = 0) -> Tensor:
+    """Return 64 random bits per element; use the upper ones.
+
+    Args:
+        index: the element's flat index in its whole tensor, int64.
+        key: the key of the step.
+        salt: further bits that belong to the element, such as its present state.
+    """
+    h = ((index ^ key) * SIGNED_MULTIPLIER) ^ salt
+    h = (h ^ upper_half(h)) * SIGNED_MULTIPLIER
+    return (h ^ upper_half(h)) * SIGNED_MULTIPLIER
+
+
+def upper_half(h: Tensor) -> Tensor:
+    """Return the upper 32 bits, shifted down (a logical shift)."""
+    return (h >> 32) & 0xFFFFFFFF
+
+
+def upper_bits(h: Tensor, count: int) -> Tensor:
+    """Return the upper ``count`` bits as a non-negative integer."""
+    return (h >> (64 - count)) & ((1 << count) - 1)
+
+
+def uniform(h: Tensor) -> Tensor:
+    """Return the double (k + 1/2) / 2^52 in (0, 1) made of the upper 52 bits; it is exact."""
+    return (upper_bits(h, 52).to(torch.float64) + 0.5) * 2.0**-52
+
+
+def flat_index(shape: tuple[int, ...], device: torch.device | None = None) -> Tensor:
+    """Return 0, 1, 2, ... in ``shape``."""
+    count = 1
+    for size in shape:
+        count *= size
+    return torch.arange(count, dtype=torch.int64, device=device).reshape(shape)

@@ -1,0 +1,100 @@
+"""What one chaotic driver is made of: the numbers both engines read.
+
+    |s| >= 1:  s -> s - 1              the laminar phase, value chi c0
+    |s| <  1:  s -> B(s)               the visit to Z, value chi c1; then a new sign chi
+
+|s| is the position in the Abel coordinate and its sign bit is chi. The values are
+
+    c0 = (d_alpha P(Z))^(-gamma),   c1 = c0 / (1 - 2^e),   e = 1 - gamma,  P(Z) = 1 - 2^(-e)
+    d_alpha = alpha^alpha e Gamma(1 - alpha) cos(pi alpha / 2) / (2^e - 1)
+
+Reference: Lim, Wan & Simsekli (2022), Section 3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mpgd.maps.tables import thaler_tables
+
+SIGN_BITS: Final = 52  # of the hash that decide a sign
+DITHER_BITS: Final = 12  # of the mantissa of 1 - s that the hash replaces at a visit
+DITHER_SHIFT: Final = 20  # where in the hash they come from
+
+
+class Table:
+    """A table of polynomials, (row, coefficient), and its transposed copies on devices.
+
+    Attributes:
+        rows: the table with the four coefficients of a row beside each other, for one CPU core.
+    """
+
+    def __init__(self, rows: NDArray[np.float64]) -> None:
+        self.rows = rows
+        self._columns = {torch.device("cpu"): torch.tensor(rows.T.copy())}
+
+    def on(self, device: torch.device) -> Tensor:
+        """Return the table on ``device`` as (coefficient, row)."""
+        if device not in self._columns:
+            self._columns[device] = self._columns[torch.device("cpu")].to(device)
+        return self._columns[device]
+
+
+@dataclass(frozen=True, eq=False)
+class Driver:
+    """The constants of one driver.
+
+    Attributes:
+        laminar_value: c0.
+        burst_value: c1.
+        threshold: a sign is +1 if the upper 52 bits of the hash lie below it.
+        product: whether a new sign multiplies the old one.
+        returns: the table of B.
+        starts: the table of the stationary start.
+        fingerprint: identifies the tables; checkpoints hold it.
+    """
+
+    laminar_value: float
+    burst_value: float
+    threshold: int
+    product: bool
+    returns: Table
+    starts: Table
+    fingerprint: int
+
+
+@lru_cache(maxsize=128)
+def make_driver(gamma: float, beta: float, signs: str) -> Driver:
+    """Return the driver's constants; equal arguments give the same object."""
+    tables = thaler_tables(gamma)
+    c0, c1 = values(gamma)
+    return Driver(
+        laminar_value=c0,
+        burst_value=c1,
+        threshold=round((1.0 + beta) / 2.0 * 2**SIGN_BITS),
+        product=signs == "product",
+        returns=Table(tables.returns),
+        starts=Table(tables.starts),
+        fingerprint=tables.fingerprint,
+    )
+
+
+@lru_cache(maxsize=128)
+def values(gamma: float) -> tuple[float, float]:
+    """Return c0 and c1, computed in high precision and rounded once."""
+    import mpmath as mp
+
+    with mp.workdps(30):
+        g = mp.mpf(gamma)
+        alpha, e = 1 / g, 1 - g
+        d_alpha = alpha**alpha * e * mp.gamma(1 - alpha) * mp.cos(mp.pi * alpha / 2) / (2**e - 1)
+        c0 = (d_alpha * (1 - 2**-e)) ** -g
+        return float(c0), float(c0 / (1 - 2**e))
+

@@ -1,0 +1,43 @@
+"""The two engines that advance a chaotic driver; their states and values agree in every bit.
+
+`tensor` is made of plain torch operations, runs on any device and is the reference; `fused` is
+one numba pass over the CPU's memory.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+
+import torch
+
+from mpgd.parameters import ENGINES, check_choice
+
+
+def check_engine(engine: str | None) -> str | None:
+    """Return ``engine`` if it exists and can be imported."""
+    if engine is None:
+        return None
+    check_choice("engine", engine, ENGINES)
+    if engine == "numba" and not has_numba():
+        raise ImportError("engine='numba' needs numba: pip install 'mpgd[fast]'")
+    return engine
+
+
+def has_numba() -> bool:
+    """Return whether numba is installed, without importing it."""
+    return importlib.util.find_spec("numba") is not None
+
+
+def use_fused(engine: str | None, device: torch.device) -> bool:
+    """Return whether the fused engine runs a tensor on ``device``: the default on a CPU."""
+    if engine == "numba" and device.type != "cpu":
+        raise ValueError(f"engine='numba' runs on the CPU only, got a tensor on {device}")
+    if engine == "torch" or torch.compiler.is_compiling():
+        return False
+    return device.type == "cpu" and has_numba()
+
+
+def check_device(device: torch.device) -> None:
+    """Raise if ``device`` has no float64, which the orbit needs."""
+    if device.type == "mps":
+        raise ValueError(f"the orbit needs float64, which device {str(device)!r} does not have")

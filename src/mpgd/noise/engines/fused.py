@@ -1,0 +1,201 @@
+"""The fast engine: one pass over memory, compiled by numba and kept on disk.
+
+Each block of 512 states is gone through twice while it lies in the first-level cache. First,
+without branches: values, and s - 1 for everybody. Then only those that were in Z, found in a
+64-bit mask per 64 states, take their return B. No fused multiply-add is used and every operation
+is the reference's, so the bits are the reference's.
+
+Import this module only where numba is installed; `mpgd.noise.engines.has_numba` tells.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import llvmlite.ir as ir
+import numba
+import numpy as np
+from numba import types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from mpgd.maps.tables import LONGEST
+from mpgd.maps.thaler import BITS_BELOW_ONE, FIRST_ROW, OFFSET_MASK, ONE_BITS, ROW_SHIFT
+from mpgd.noise.counter import MULTIPLIER
+from mpgd.noise.driver import DITHER_BITS, DITHER_SHIFT, SIGN_BITS, Driver
+
+Floats = NDArray[Any]
+
+BLOCK: Final = 512
+WORDS: Final = BLOCK // 64
+
+_u = np.uint64
+_MULTIPLIER = _u(MULTIPLIER)
+_HALF = _u(32)
+_SIGN_SHIFT = _u(64 - SIGN_BITS)
+_DITHER_SHIFT = _u(DITHER_SHIFT)
+_DITHER_MASK = np.int64((1 << DITHER_BITS) - 1)
+_ROW_SHIFT = np.int64(ROW_SHIFT)
+_FIRST_ROW = _u(FIRST_ROW)
+_OFFSET_MASK = np.int64(OFFSET_MASK)
+_ONE_BITS = np.int64(ONE_BITS)
+_BELOW_ONE = np.int64(BITS_BELOW_ONE)
+_SIGN = np.int64(-(2**63))
+_MAGNITUDE = np.int64(2**63 - 1)
+_COEFFICIENTS = _u(4)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def bits_of(typing_context: Any, x: Any) -> Any:
+    """Return the bits of a double as an int64."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.IntType(64))
+
+    return types.int64(types.float64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def double_of(typing_context: Any, bits: Any) -> Any:
+    """Return the double with these bits."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.DoubleType())
+
+    return types.float64(types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def trailing_zeros(typing_context: Any, word: Any) -> Any:
+    """Return the position of the lowest set bit of a non-zero word."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def mask_of_visits(typing_context: Any, s: Any, first: Any) -> Any:
+    """Return the bit mask of |s| < 1 among the 64 states from ``first`` on, by vector compare."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        word = ir.IntType(64)
+        vector = ir.VectorType(word, 64)
+        place = builder.bitcast(builder.gep(data, [args[1]]), vector.as_pointer())
+        states = builder.load(place)
+        states.align = 8
+        magnitude = ir.Constant(vector, [ir.Constant(word, 2**63 - 1)] * 64)
+        one = ir.Constant(vector, [ir.Constant(word, ONE_BITS)] * 64)
+        inside = builder.icmp_unsigned("<", builder.and_(states, magnitude), one)
+        return builder.bitcast(inside, word)
+
+    return types.uint64(s, types.uint64), generate
+
+
+def _jit(function: Any) -> Any:
+    return numba.njit(cache=True, nogil=True)(function)
+
+
+def _inline(function: Any) -> Any:
+    return numba.njit(inline="always")(function)
+
+
+@_inline
+def value_of(s: float, c0: float, c1: float) -> float:
+    """Return chi c0 in a laminar phase, chi c1 in Z."""
+    bits = bits_of(s)
+    magnitude = c0 if (bits & _MAGNITUDE) >= _ONE_BITS else c1
+    return double_of(bits_of(magnitude) ^ (bits & _SIGN))  # type: ignore[no-any-return]
+
+
+@_inline
+def counted_down(s: float) -> float:
+    """Return |s| - 1 with the sign bit of s. For a state in Z its magnitude is u = 1 - |s|."""
+    position = abs(s)
+    return math.copysign((position if position < LONGEST else LONGEST) - 1.0, s)
+
+
+@_inline
+def visited(u: float, index: Any, key: Any, table: Floats, threshold: Any, product: Any) -> float:
+    """Return the state after a visit to Z, given the counted-down one; see `tensor.visit`."""
+    bits = min(bits_of(u) & _MAGNITUDE, _BELOW_ONE)
+    h = ((index ^ key) * _MULTIPLIER) ^ _u(bits)
+    h = (h ^ (h >> _HALF)) * _MULTIPLIER
+    h = (h ^ (h >> _HALF)) * _MULTIPLIER
+    bits = (bits & ~_DITHER_MASK) | (np.int64(h >> _DITHER_SHIFT) & _DITHER_MASK)
+    row = (_u(bits >> _ROW_SHIFT) - _FIRST_ROW) * _COEFFICIENTS
+    x = double_of((bits & _OFFSET_MASK) | _ONE_BITS) - 1.0
+    b = ((table[row + _u(3)] * x + table[row + _u(2)]) * x + table[row + _u(1)]) * x + table[row]
+    drawn = np.int64(0) if np.int64(h >> _SIGN_SHIFT) < threshold else _SIGN
+    sign = drawn ^ (bits_of(u) & product)
+    return double_of((bits_of(b) & _MAGNITUDE) | sign)  # type: ignore[no-any-return]
+
+
+@_inline
+def find_visits(s: Floats, words: Any) -> None:
+    """Write one bit per state of a block: is it in Z?"""
+    whole = len(s) // 64
+    for j in range(whole):
+        words[j] = mask_of_visits(s, _u(64 * j))
+    if whole * 64 < len(s):
+        word = _u(0)
+        for i in range(whole * 64, len(s)):
+            inside = (bits_of(s[i]) & _MAGNITUDE) < _ONE_BITS
+            word |= _u(inside) << _u(i - whole * 64)
+        words[whole] = word
+
+
+@_inline
+def take_returns(
+    s: Floats, words: Any, first: Any, key: Any, table: Floats, threshold: Any, product: Any
+) -> None:
+    """Send on the counted-down states of a block that were in Z."""
+    for j in range((len(s) + 63) // 64):
+        word = words[j]
+        while word != _u(0):
+            i = _u(64 * j) + trailing_zeros(word)
+            word &= word - _u(1)
+            s[i] = visited(s[i], first + i, key, table, threshold, product)
+
+
+@_jit
+def advance_values(
+    s: Floats, values: Floats, offset: int, key: Any, table: Floats, threshold: int, product: Any,
+    c0: float, c1: float,
+) -> None:  # fmt: skip
+    """Write the values of all states and advance them one step, in place."""
+    words = np.empty(WORDS, np.uint64)
+    for first in range(0, len(s), BLOCK):
+        block, out = s[first : first + BLOCK], values[first : first + BLOCK]
+        find_visits(block, words)
+        for i in range(len(block)):
+            out[i] = value_of(block[i], c0, c1)
+            block[i] = counted_down(block[i])
+        take_returns(block, words, _u(offset + first), key, table, threshold, product)
+
+
+@_jit
+def advance_sums(
+    s: Floats, sums: Floats, steps: int, offset: int, keys: Any, table: Floats, threshold: int,
+    product: Any, c0: float, c1: float,
+) -> None:  # fmt: skip
+    """Add the values of ``steps`` steps to ``sums``, step by step, and advance in place."""
+    words = np.empty(WORDS, np.uint64)
+    for first in range(0, len(s), BLOCK):
+        block, out = s[first : first + BLOCK], sums[first : first + BLOCK]
+        for k in range(steps):
+            find_visits(block, words)
+            for i in range(len(block)):
+                out[i] += value_of(block[i], c0, c1)
+                block[i] = counted_down(block[i])
+            take_returns(block, words, _u(offset + first), keys[k], table, threshold, product)
+
+
+def arguments(driver: Driver) -> tuple[Floats, np.int64, np.int64, float, float]:
+    """Return the driver's constants in the order every kernel takes them."""
+    product = _SIGN if driver.product else np.int64(0)
+    table = driver.returns.rows.reshape(-1)
+    return table, np.int64(driver.threshold), product, driver.laminar_value, driver.burst_value

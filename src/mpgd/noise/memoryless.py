@@ -1,0 +1,158 @@
+"""Independent noises, Gaussian and stable, from the same counter hash as the chaotic one.
+
+    Gaussian (Box & Muller):         v = sqrt(variance) sqrt(-2 log u1) cos(2 pi u2)
+    stable (Chambers, Mallows & Stuck), V = pi (u1 - 1/2), W = -log u2, t = beta tan(pi alpha/2),
+    b = atan(t) / alpha:
+        v = (1 + t^2)^(1/(2 alpha)) sin(alpha (V + b)) / cos(V)^(1/alpha)
+            * (cos(V - alpha (V + b)) / W)^((1 - alpha)/alpha)
+
+Value k of element i is a function of (seed, tensor, driver, i, k), so shards of a tensor see
+what the whole tensor would.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from mpgd.noise.counter import flat_index, hash_elements, step_key_tensor, uniform
+from mpgd.noise.state import NoiseState, new_state
+from mpgd.parameters import check_alpha, check_beta, check_integer, check_positive, check_shape
+
+_SECOND = 0x2545F4914F6CDD1D  # salt of the second uniform
+
+
+class MemorylessNoise(ABC):
+    """What independent noises share; a subclass says how two uniforms become a value."""
+
+    @property
+    @abstractmethod
+    def exponent(self) -> float:
+        """Sums of k values grow like k^exponent."""
+
+    @abstractmethod
+    def transform(self, u1: Tensor, u2: Tensor) -> Tensor:
+        """Return values from independent uniforms in (0, 1)."""
+
+    def init(
+        self,
+        shape: int | tuple[int, ...],
+        seed: int = 0,
+        device: torch.device | str | None = None,
+        *,
+        tensor_id: int = 0,
+        driver_id: int = 0,
+        index: Tensor | None = None,
+    ) -> NoiseState:
+        """Return the state at step 0; it holds a key and a count, no orbit."""
+        device = torch.device(device) if device is not None else torch.get_default_device()
+        return new_state(check_shape(shape), seed, device, tensor_id, driver_id)
+
+    def step(self, state: NoiseState, *, index: Tensor | None = None) -> tuple[Tensor, NoiseState]:
+        """Return the values at this time (float64) and the state at the next."""
+        shape = tuple(state.s.shape)
+        index = flat_index(shape, state.s.device) if index is None else index
+        value = self.draw(index, step_key_tensor(state.key, state.step))
+        return value, replace(state, step=state.step + 1)
+
+    def draw(self, index: Tensor, key: Tensor | int) -> Tensor:
+        """Return the values of the elements ``index`` under the key of one step."""
+        u1, u2 = (uniform(hash_elements(index, key, salt)) for salt in (0, _SECOND))
+        return self.transform(u1, u2)
+
+    def path(
+        self,
+        steps: int,
+        shape: int | tuple[int, ...] = (),
+        seed: int = 0,
+        device: torch.device | str | None = None,
+    ) -> Tensor:
+        """Return the values at times 0 ... steps - 1, a float64 tensor (time, *shape)."""
+        state = self.init(shape, seed, device)
+        values = [state.s.new_empty((0, *state.s.shape))]
+        for _ in range(check_integer("steps", steps, 0)):
+            value, state = self.step(state)
+            values.append(value[None])
+        return torch.cat(values)
+
+    def birkhoff(
+        self, steps: int, count: int, seed: int = 0, device: torch.device | str | None = None
+    ) -> Tensor:
+        """Return ``count`` independent samples of steps^(-exponent) (v_0 + ... )."""
+        steps = check_integer("steps", steps, 1)
+        state = self.init(check_integer("count", count, 0), seed, device)
+        total = torch.zeros_like(state.s, memory_format=torch.contiguous_format)
+        for _ in range(steps):
+            value, state = self.step(state)
+            total = total + value
+        return total * float(steps) ** -self.exponent
+
+
+@dataclass(frozen=True)
+class GaussianNoise(MemorylessNoise):
+    """Independent normal values with mean 0.
+
+    Args:
+        variance: the variance, above 0.
+
+    Example:
+        >>> noise = GaussianNoise(variance=4.0)
+        >>> v, state = noise.step(noise.init((2, 3), seed=1))
+        >>> v.shape
+        torch.Size([2, 3])
+    """
+
+    variance: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "variance", check_positive("variance", self.variance))
+
+    @property
+    def exponent(self) -> float:
+        """Sums of k values grow like k^(1/2)."""
+        return 0.5
+
+    def transform(self, u1: Tensor, u2: Tensor) -> Tensor:
+        """Return normal values by the Box-Muller formula."""
+        radius = torch.sqrt(-2.0 * self.variance * torch.log(u1))
+        return radius * torch.cos(2.0 * math.pi * u2)
+
+
+@dataclass(frozen=True)
+class StableNoise(MemorylessNoise):
+    """Independent values of the stable law X(alpha, beta), scale 1.
+
+    Args:
+        alpha: the tail index, in (1, 2].
+        beta: the skewness, in [-1, 1].
+
+    Example:
+        >>> noise = StableNoise(alpha=1.5, beta=0.5)
+        >>> noise.path(steps=4, shape=(2,)).shape
+        torch.Size([4, 2])
+    """
+
+    alpha: float
+    beta: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", check_alpha(self.alpha))
+        object.__setattr__(self, "beta", check_beta(self.beta))
+
+    @property
+    def exponent(self) -> float:
+        """Sums of k values grow like k^(1/alpha)."""
+        return 1.0 / self.alpha
+
+    def transform(self, u1: Tensor, u2: Tensor) -> Tensor:
+        """Return stable values by the Chambers-Mallows-Stuck formula."""
+        alpha, t = self.alpha, self.beta * math.tan(math.pi * self.alpha / 2.0)
+        V, W = math.pi * (u1 - 0.5), -torch.log(u2)
+        shifted = alpha * V + math.atan(t)
+        scale = (1.0 + t * t) ** (0.5 / alpha)
+        body = torch.sin(shifted) / torch.cos(V) ** (1.0 / alpha)
+        return scale * body * (torch.cos(V - shifted) / W) ** ((1.0 - alpha) / alpha)

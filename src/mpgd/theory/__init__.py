@@ -1,0 +1,1 @@
+"""The paper's theorems, made runnable: implicit regularisation, tails, dimension and bounds."""

@@ -1,0 +1,35 @@
+"""What all tests share: where data lies, and no skip goes unnoticed in continuous integration."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+LEVEL = 1e-4 / 40  # of one statistical check: 1e-4 in all, over at most 40 of them
+
+
+@pytest.fixture(autouse=True)
+def _one_torch_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """Return the folder of the real data sets, or skip."""
+    folder = os.environ.get("MPGD_DATA")
+    if not folder:
+        pytest.skip("MPGD_DATA is not set: it names the folder with the data sets")
+    return Path(folder)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):  # type: ignore[no-untyped-def]
+    """Turn a skip into a failure where MPGD_NO_SKIPS is set."""
+    report = yield
+    if report.skipped and os.environ.get("MPGD_NO_SKIPS"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped where nothing may be: {report.longrepr}"
+    return report
