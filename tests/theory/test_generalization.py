@@ -41,7 +41,10 @@ def test_quarter_of_the_data_doubles_the_bound_and_smaller_alpha_lowers_it() -> 
         ({"lipschitz": -1.0}, "lipschitz must be finite and at least 0, got -1.0"),
         ({"bound": inf}, "bound must be finite and at least 0, got inf"),
         ({"constant": nan}, "constant must be finite and at least 0, got nan"),
-        ({"mutual_information": -0.5}, "mutual_information must be finite and at least 0, got -0.5"),
+        (
+            {"mutual_information": -0.5},
+            "mutual_information must be finite and at least 0, got -0.5",
+        ),
     ],
 )
 def test_bad_arguments(change: dict[str, float], text: str) -> None:

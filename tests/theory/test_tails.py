@@ -1,4 +1,4 @@
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -8,12 +8,12 @@ from mpgd.theory import tails
 from mpgd.theory.tails import tail_index
 
 METHODS = ["log_moments", "hill", "mcculloch", "characteristic"]
-TRIALS, N = 200, 10_000
+TRIALS, N = 600, 10_000
 COVERED = [
     (method, alpha, beta)
-    for method in METHODS
     for alpha in (1.2, 1.5, 1.8, 2.0)
     for beta in (0.0, 0.5)
+    for method in METHODS
     if not (method == "hill" and alpha > 1.5) and not (alpha == 2.0 and beta > 0.0)
 ]
 
@@ -29,14 +29,18 @@ def stable(alpha: float, beta: float, size: tuple[int, ...], seed: int) -> NDArr
     return scale * np.sin(v) / np.cos(u) ** (1 / alpha) * tilt
 
 
-@cache
+@lru_cache(maxsize=1)  # the cases below ask for one law after the other
 def trials(alpha: float, beta: float) -> NDArray[np.float64]:
     return stable(alpha, beta, (TRIALS, N), seed=0)
 
 
 @pytest.mark.parametrize(("method", "alpha", "beta"), COVERED)
 def test_intervals_cover(method: str, alpha: float, beta: float) -> None:
-    """Nominal 95 %, at least 90 % of 200 trials; shifted by 0.5 they must not cover."""
+    """Nominal 95 %, at least 90 % of the trials; alpha - 0.5 must not be covered.
+
+    With 600 trials an interval that covers 94.4 % (the least of log_moments over 6000 trials) fails
+    with chance 1e-5. With 200 it is 4e-3: seed 0 then gave log_moments 89.5 % at alpha = 1.8.
+    """
     estimates = [tail_index(x, method) for x in trials(alpha, beta)]
     wrong = alpha - 0.5
     assert np.mean([e.low <= alpha <= e.high for e in estimates]) >= 0.90
@@ -147,7 +151,7 @@ def test_samples_that_are_nearly_all_equal(method: str, text: str) -> None:
 
 def test_bad_arguments() -> None:
     x = stable(1.5, 0.0, (198,), seed=8)
-    with pytest.raises(ValueError, match="method must be one of log_moments, hill, .* got 'mle'"):
+    with pytest.raises(ValueError, match=r"method must be one of log_moments, hill, .* got 'mle'"):
         tail_index(x, "mle")
     with pytest.raises(ValueError, match=r"level must lie in \(0, 1\), got 95"):
         tail_index(x, level=95)

@@ -86,8 +86,8 @@ def hessian_trace(
         if exact or len(x) <= probes:
             return TraceEstimate(float(torch.trace(_dense(x, product))), 0.0)
         generator = torch.Generator().manual_seed(seed)
-        draws = torch.tensor([_probe(x, product, generator) for _ in range(probes)])
-    return TraceEstimate(float(draws.mean()), float(draws.std()) / sqrt(probes))
+        draws = np.array([_probe(x, product, generator) for _ in range(probes)])
+    return TraceEstimate(float(draws.mean()), float(draws.std(ddof=1)) / sqrt(probes))
 
 
 def hessian_top_eigenvalue(

@@ -16,5 +16,6 @@ def compiled(kernel: Callable[..., Any], *helpers: Callable[..., Any]) -> Callab
             'distances between paths need numba, which is not installed: pip install "mpgd[fast]"'
         ) from error
     for helper in helpers:
-        register_jitable(inline="always")(helper)
-    return njit(cache=True, error_model="numpy")(kernel)  # type: ignore[no-any-return]
+        register_jitable(helper)
+    function: Callable[..., Any] = njit(cache=True, error_model="numpy")(kernel)
+    return function

@@ -20,6 +20,7 @@ Reference: Lim, Wan & Simsekli (2022), appendix, definition of SM1. The decision
 Godau (1995), with another norm.
 """
 
+import math
 import sys
 
 import numpy as np
@@ -33,6 +34,7 @@ __all__ = ["completed_graph", "frechet_distance"]
 Indices = NDArray[np.int64]
 TOLERANCE = 1e-12
 TINY = sys.float_info.min
+Place = tuple[float, float, float, float]
 
 
 def completed_graph(x: Array, s: Array) -> Array:
@@ -75,12 +77,15 @@ def frechet_distance(P: Array, Q: Array, first: Indices, last: Indices, upper: f
         >>> frechet_distance(P, Q, np.zeros(4, int), np.full(4, 3), upper=1.0)
         0.25
     """
-    within = compiled(_within, _sweep, _lowest, _free, _place, _gap)
-    low = compiled(_lower_bound, _distance, _place, _gap)(P, Q, first, last)
+    helpers = _place, _place_on_line
+    low = compiled(_lower_bound, _distance, *helpers)(P, Q, first, last)
     high = low * (1.0 + TOLERANCE)
+    if upper <= high:
+        return upper
+    within = compiled(_within, _sweep, _lowest, *helpers)
     if within(P, Q, high, first, last):
         return float(low if within(P, Q, low, first, last) else high)
-    low, high = high, max(high, upper)
+    low, high = high, upper
     while high - low > TOLERANCE * high and low < 0.5 * (low + high) < high:
         middle = 0.5 * (low + high)
         if within(P, Q, middle, first, last):
@@ -95,15 +100,30 @@ def _lower_bound(P: Array, Q: Array, first: Indices, last: Indices) -> float:
 
     ``below[j]`` is the cheapest way to the side under rectangle (i, j), ``left`` to its left side.
     """
+    line = P.shape[1] == 2
     below = np.full(len(Q) - 1, np.inf)
-    below[0] = _gap(P, 0, Q, 0)
+    below[0] = math.sqrt(((P[0, 1:] - Q[0, 1:]) ** 2).sum())
     for i in range(len(P) - 1):
         left = np.inf
         for j in range(first[i], last[i] + 1):
             enter = min(left, below[j])
-            below[j] = max(enter, _distance(P, i + 1, Q, j))
-            left = max(enter, _distance(Q, j + 1, P, i))
-    return max(below[-1], _gap(P, len(P) - 1, Q, len(Q) - 1))
+            place = (
+                _place_on_line(
+                    P[i + 1, 0], P[i + 1, 1], Q[j, 0], Q[j + 1, 0], Q[j, 1], Q[j + 1, 1], j % 2 == 0
+                )
+                if line
+                else _place(P, i + 1, Q, j)
+            )
+            below[j] = max(enter, _distance(place))
+            place = (
+                _place_on_line(
+                    Q[j + 1, 0], Q[j + 1, 1], P[i, 0], P[i + 1, 0], P[i, 1], P[i + 1, 1], i % 2 == 0
+                )
+                if line
+                else _place(Q, j + 1, P, i)
+            )
+            left = max(enter, _distance(place))
+    return max(float(below[-1]), math.sqrt(((P[-1, 1:] - Q[-1, 1:]) ** 2).sum()))
 
 
 def _within(P: Array, Q: Array, eps: float, first: Indices, last: Indices) -> bool:
@@ -131,6 +151,7 @@ def _sweep(
 
     Return the range of columns reached above the row, and whether the last rectangle was entered.
     """
+    line = P.shape[1] == 2
     reached_first, reached_last = len(Q) - 1, -1
     left = np.inf
     inside = False
@@ -138,8 +159,22 @@ def _sweep(
     while j <= last and (j <= stop or left < np.inf):
         inside = left < np.inf or below[j] < np.inf
         if inside:
-            top = _lowest(P, i + 1, Q, j, eps, left, below[j])
-            left = _lowest(Q, j + 1, P, i, eps, below[j], left)
+            place = (
+                _place_on_line(
+                    P[i + 1, 0], P[i + 1, 1], Q[j, 0], Q[j + 1, 0], Q[j, 1], Q[j + 1, 1], j % 2 == 0
+                )
+                if line
+                else _place(P, i + 1, Q, j)
+            )
+            top = _lowest(place, eps, left, below[j])
+            place = (
+                _place_on_line(
+                    Q[j + 1, 0], Q[j + 1, 1], P[i, 0], P[i + 1, 0], P[i, 1], P[i + 1, 1], i % 2 == 0
+                )
+                if line
+                else _place(Q, j + 1, P, i)
+            )
+            left = _lowest(place, eps, below[j], left)
             below[j] = top
             if top < np.inf:
                 reached_first, reached_last = min(reached_first, j), j
@@ -148,67 +183,61 @@ def _sweep(
     return reached_first, reached_last, inside and is_end
 
 
-def _lowest(
-    P: Array, i: int, Q: Array, j: int, eps: float, across: float, opposite: float
-) -> float:
-    """Return the lowest reachable position within eps of vertex i of P on segment j of Q.
+def _lowest(place: Place, eps: float, across: float, opposite: float) -> float:
+    """Return the lowest position within eps that can be reached on a side, inf if there is none.
 
     All of it can be reached from the side ``across`` the corner, only what is not lower than
     ``opposite`` from the opposite side.
     """
-    low, high = _free(P, i, Q, j, eps)
+    along, length, off, other = place
+    if off > eps or other > eps:
+        return np.inf
+    half = eps if off == 0.0 else math.sqrt((eps - off) * (eps + off))
+    low, high = max(0.0, along - half), min(length, along + half)
     if across == np.inf:
         low = max(low, opposite)
     return low if low <= high else np.inf
 
 
-def _free(P: Array, i: int, Q: Array, j: int, eps: float) -> tuple[float, float]:
-    """Return the positions along segment j of Q within eps of vertex i of P, low > high if none."""
-    along, length, across, other = _place(P, i, Q, j)
-    if across > eps or other > eps:
-        return np.inf, 0.0
-    half = eps if across == 0.0 else np.sqrt((eps - across) * (eps + across))
-    return max(0.0, along - half), min(length, along + half)
+def _distance(place: Place) -> float:
+    """Return the distance of a vertex from a segment."""
+    along, length, off, other = place
+    beyond = max(0.0, max(-along, along - length))
+    return max(other, beyond if off == 0.0 else math.sqrt(off * off + beyond * beyond))
 
 
-def _distance(P: Array, i: int, Q: Array, j: int) -> float:
-    """Return the distance of vertex i of P from segment j of Q."""
-    along, length, across, other = _place(P, i, Q, j)
-    beyond = max(0.0, -along, along - length)
-    return max(other, beyond if across == 0.0 else np.sqrt(across * across + beyond * beyond))
-
-
-def _place(P: Array, i: int, Q: Array, j: int) -> tuple[float, float, float, float]:
+def _place(P: Array, i: int, Q: Array, j: int) -> Place:
     """Return where vertex i of P lies as seen from segment j of Q.
 
-    The position of its foot along the segment's line, the segment's length, the distance from that
-    line, both in time or both in space as the segment is, and the distance in the other one.
+    The position of its foot along the segment's line, the segment's length, the distance from the
+    line (these in time or in space, as the segment is), and the distance in the other one.
     """
     ahead = P[i, 0] - Q[j, 0]
-    if j % 2 == 0:
-        return ahead, Q[j + 1, 0] - Q[j, 0], 0.0, _gap(P, i, Q, j)
-    if P.shape[1] == 2:
-        step, offset = Q[j + 1, 1] - Q[j, 1], P[i, 1] - Q[j, 1]
-        return (offset if step > 0.0 else -offset), abs(step), 0.0, abs(ahead)
-    step2, product = 0.0, 0.0
+    step2, product, gap2 = 0.0, 0.0, 0.0
     for k in range(1, P.shape[1]):
-        step = Q[j + 1, k] - Q[j, k]
+        step, gap = Q[j + 1, k] - Q[j, k], P[i, k] - Q[j, k]
         step2 += step * step
-        product += step * (P[i, k] - Q[j, k])
+        product += step * gap
+        gap2 += gap * gap
+    if j % 2 == 0:
+        return ahead, Q[j + 1, 0] - Q[j, 0], 0.0, math.sqrt(gap2)
     # At the ends of the segment the foot is exactly 0 or 1, so that equal graphs are at distance 0.
     foot = product / step2 if step2 > TINY else 0.0
-    across2 = 0.0
+    off2 = 0.0
     for k in range(1, P.shape[1]):
-        across2 += (P[i, k] - Q[j, k] - foot * (Q[j + 1, k] - Q[j, k])) ** 2
-    length = np.sqrt(step2)
-    return foot * length, length, np.sqrt(across2), abs(ahead)
+        off2 += (P[i, k] - Q[j, k] - foot * (Q[j + 1, k] - Q[j, k])) ** 2
+    length = math.sqrt(step2)
+    return foot * length, length, math.sqrt(off2), abs(ahead)
 
 
-def _gap(P: Array, i: int, Q: Array, j: int) -> float:
-    """Return the distance in space between two vertices."""
-    if P.shape[1] == 2:
-        return abs(P[i, 1] - Q[j, 1])
-    total = 0.0
-    for k in range(1, P.shape[1]):
-        total += (P[i, k] - Q[j, k]) ** 2
-    return np.sqrt(total)
+def _place_on_line(
+    time: float, value: float, start: float, stop: float, origin: float, goal: float, flat: bool
+) -> Place:
+    """Return the same for one coordinate: (time, value) and the segment to (stop, goal).
+
+    Numbers instead of arrays: numba inlines such a call, which is several times as fast.
+    """
+    if flat:
+        return time - start, stop - start, 0.0, abs(value - origin)
+    rise = 1.0 if goal > origin else -1.0
+    return rise * (value - origin), rise * (goal - origin), 0.0, abs(time - start)

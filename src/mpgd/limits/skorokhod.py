@@ -1,8 +1,8 @@
 """Skorokhod's J1 and SM1 distances between two step paths.
 
-A path has values x_0, ..., x_(n-1) at times s_0 < ... < s_(n-1) = T. It is right continuous: x_i holds
-on [s_i, s_(i+1)), and the last value holds at T alone (repeat it to make it last). Both paths live
-on the same interval, and a time change keeps its two ends.
+A path has values x_0, ..., x_(n-1) at times s_0 < ... < s_(n-1) = T. It is right continuous: x_i
+holds on [s_i, s_(i+1)), and the last value holds at T alone (repeat it to make it last). Both paths
+live on the same interval, and a time change keeps its two ends.
 
 J1, over the increasing bijections lambda of the interval:
 
@@ -18,7 +18,7 @@ or both go up by one at each step. The cheapest time for that step is
 and all these choices fit into one lambda, because clamping to ordered intervals keeps the order.
 Where it is only weakly increasing it is a limit of increasing ones, which is all an infimum needs.
 So the distance is the cheapest staircase of a minimax recursion over n m pairs, exactly. At T both
-paths jump together.
+paths jump together, so in J1 a jump at T cannot be moved to an earlier one; in SM1 it can.
 
 SM1: the Frechet distance, under max(|time|, |space|), of the graphs with each jump filled in by a
 straight segment. Always SM1 <= J1, and a jump made in two halves a moment apart is close to the
@@ -27,6 +27,7 @@ whole jump in SM1 but not in J1; the paper's limit holds in SM1 only.
 Reference: Lim, Wan & Simsekli (2022), appendix, section on Skorokhod-type topologies.
 """
 
+import math
 import operator
 from typing import Literal
 
@@ -160,13 +161,13 @@ def _cheapest_staircase(
             diagonal = cost[j]
             left = max(_gap(x, i, y, j), min(x_jumps, y_jumps, both))
             cost[j] = left
-    return max(cost[-1], _gap(x, len(x) - 1, y, len(y) - 1))
+    return max(float(cost[-1]), _gap(x, len(x) - 1, y, len(y) - 1))
 
 
 def _gap(x: Array, i: int, y: Array, j: int) -> float:
     if x.shape[1] == 1:
-        return abs(x[i, 0] - y[j, 0])
+        return float(abs(x[i, 0] - y[j, 0]))
     total = 0.0
     for k in range(x.shape[1]):
         total += (x[i, k] - y[j, k]) ** 2
-    return np.sqrt(total)  # type: ignore[no-any-return]
+    return math.sqrt(total)

@@ -71,9 +71,12 @@ def _scaled_to_unit_range(u: Array) -> tuple[Array, int]:
 
 def _turning_points(u: Array) -> Array:
     """Keep the ends and the local extrema; a real path's best partition needs no other point."""
-    v = u[np.append(True, np.diff(u[:, 0]) != 0.0)]
-    rises = np.diff(v[:, 0]) > 0.0
-    return v[np.concatenate(([True], rises[1:] != rises[:-1], [True]))] if len(v) > 1 else v
+    moved: Array = u[np.append(True, np.diff(u[:, 0]) != 0.0)]
+    if len(moved) == 1:
+        return moved
+    rises = np.diff(moved[:, 0]) > 0.0
+    turns: Array = moved[np.concatenate(([True], rises[1:] != rises[:-1], [True]))]
+    return turns
 
 
 def _largest_sum(u: Array, half: float) -> float:

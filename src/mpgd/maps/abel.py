@@ -58,10 +58,12 @@ class AbelCoordinate:
 
     @cached_property
     def e(self) -> Number:
+        """The exponent 1 - gamma."""
         return 1 - mp.mpf(self.gamma)
 
     @cached_property
     def alpha(self) -> Number:
+        """The tail index 1/gamma."""
         return 1 / mp.mpf(self.gamma)
 
     @cached_property
@@ -72,6 +74,7 @@ class AbelCoordinate:
 
     @cached_property
     def y_star(self) -> Number:
+        """The branch point, the left preimage of 1."""
         with mp.workdps(DIGITS):
             return left_preimage(mp.mpf(1), self.e)
 

@@ -1,10 +1,10 @@
 """B and the stationary start as tables of polynomials, the same bits on every CPU.
 
 A double u in (0, 1) lies in a row given by its exponent and its seven leading mantissa bits; the
-other 45 bits are the position x in [0, 2^-7) in that row. A row holds the coefficients of one
-polynomial in x:
+other 45 bits, read as an integer, are the position x in [0, 2^45) in that row. A row holds the
+coefficients of one polynomial in x:
 
-    returns:  u = 1 - s   ->  B(s)          cubic, right to about 2e-11
+    returns:  u = 1 - s   ->  B(s)          cubic, right to about 4e-11
     starts:   u = H(y)    ->  A(y)          quintic, clamped at 2^52
 
 Nodes are computed in high precision and rounded once; everything after that is additions and
@@ -35,6 +35,12 @@ RETURN_DEGREE: Final = 3
 START_DEGREE: Final = 5
 RETURN_NODES: Final = 22
 START_NODES: Final = 12
+ROW_SHIFT: Final = 45  # the 52 mantissa bits less log2(PIECES)
+OFFSET_MASK: Final = (1 << ROW_SHIFT) - 1
+SMALLEST_BITS: Final = (1023 - OCTAVES) << 52  # the bits of 2^-53
+ONE_BITS: Final = 1023 << 52  # the bits of 1.0
+FIRST_ROW: Final = SMALLEST_BITS >> ROW_SHIFT
+RESTART: Final = 2.0**-40  # where s = 0, the fixed point y = 1, is sent
 LONGEST: Final = 2.0**52  # s - 1 is exact up to here; a phase longer than any run
 VERSION: Final = 1  # part of every cached file's name; a new one changes the golden values
 
@@ -96,12 +102,19 @@ def compute_tables(gamma: float) -> ThalerTables:
         low = A.y_star - mp.mpf(float(A.y_star))
         return ThalerTables(
             gamma=gamma,
-            returns=_tabulate(A.first_return, OCTAVES, 1, RETURN_NODES, RETURN_DEGREE),
+            returns=_tabulate_returns(A.first_return),
             starts=_tabulate_starts(A.stationary, gamma),
             panels=np.array(A.panels, dtype=np.float64),
             series=np.array(A.series, dtype=np.float64),
             constants=np.array([A.y_star, low, A.constant], dtype=np.float64),
         )
+
+
+def _tabulate_returns(first_return: Callable[..., object]) -> Array:
+    rows = _tabulate(first_return, OCTAVES, 1, RETURN_NODES, RETURN_DEGREE)
+    restart = np.zeros((1, RETURN_DEGREE + 1))
+    restart[0, 0] = RESTART  # u = 1 has a row of its own
+    return np.concatenate([rows, restart])
 
 
 def _tabulate_starts(stationary: Callable[..., object], gamma: float) -> Array:
@@ -143,15 +156,17 @@ def _cut(values: Array, pieces: int, degree: int) -> Array:
     """Cut the interpolant of each row of ``values`` into polynomials of ``degree``.
 
     ``values`` is (panel, node); the result is (panel * piece, coefficient), lowest power first,
-    in the variable x in [0, 1/PIECES).
+    in the variable x in [0, 2^45).
     """
     cosines, local_nodes, to_powers = _constants(values.shape[1], degree)
     coefficients = [sum(values[:, k] * row[k] for k in range(len(row))) for row in cosines]
     samples = [
         _clenshaw(coefficients, (np.arange(pieces) + node) * (1.0 / pieces)) for node in local_nodes
     ]
-    rows = [sum(weight * sample for weight, sample in zip(w, samples, strict=True)) for w in to_powers]
-    scaled = [row * float(PIECES) ** power for power, row in enumerate(rows)]
+    rows = [
+        sum(weight * sample for weight, sample in zip(w, samples, strict=True)) for w in to_powers
+    ]
+    scaled = [row * 2.0 ** (-ROW_SHIFT * power) for power, row in enumerate(rows)]
     return np.stack([row.reshape(-1) for row in scaled], axis=1)
 
 

@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mpgd.maps.tables import LONGEST, OCTAVES, PIECES, ThalerTables, thaler_tables
+from mpgd.maps.tables import FIRST_ROW, OFFSET_MASK, ROW_SHIFT, ThalerTables, thaler_tables
 from mpgd.parameters import check_gamma
 
 Array = NDArray[np.float64]
@@ -196,21 +196,13 @@ class ThalerMap:
 
 def lookup(table: Array, u: Array) -> Array:
     """Return the table's polynomial at every entry of ``u`` in (0, 1]; the engines' reference."""
-    bits = np.minimum(np.asarray(u).view(np.int64), BITS_BELOW_ONE)
+    bits = np.asarray(u).view(np.int64)
     rows = table[(bits >> ROW_SHIFT) - FIRST_ROW]
-    x = ((bits & OFFSET_MASK) | ONE_BITS).view(np.float64) - 1.0
+    x = (bits & OFFSET_MASK).astype(np.float64)
     total = rows[..., -1]
     for k in range(rows.shape[-1] - 2, -1, -1):
         total = total * x + rows[..., k]
     return total
-
-
-ONE_BITS = 1023 << 52  # the bits of 1.0
-BITS_BELOW_ONE = ONE_BITS - 1  # the largest double below 1
-SMALLEST_BITS = (1023 - OCTAVES) << 52  # the bits of 2^-53, the smallest 1 - s
-ROW_SHIFT = 45  # 52 mantissa bits less log2(PIECES)
-OFFSET_MASK = (1 << ROW_SHIFT) - 1
-FIRST_ROW = (1023 - OCTAVES) * PIECES  # of the smallest u, 2^-53
 
 
 def _unit(y: ArrayLike, name: str = "y") -> Array:

@@ -38,10 +38,20 @@ def mix(x: int) -> int:
 
 def make_key(*parts: int) -> int:
     """Return a signed 64-bit key for a tuple of integers, such as (seed, tensor, driver)."""
-    h = 0
+    key = 0
     for part in parts:
-        h = mix((h + STRIDE) ^ (part & MASK))
-    return signed(h)
+        key = extend_key(key, part)
+    return key
+
+
+def extend_key(key: int, part: int) -> int:
+    """Return the key of a tuple with one more part, given the key of the tuple."""
+    return signed(mix((key + STRIDE) ^ (part & MASK)))
+
+
+def extend_key_tensor(key: Tensor, part: int) -> Tensor:
+    """Return `extend_key` of an int64 tensor, with tensor operations only."""
+    return _mix_tensor((key + SIGNED_STRIDE) ^ part)
 
 
 def step_key(key: int, step: int) -> int:
@@ -51,7 +61,10 @@ def step_key(key: int, step: int) -> int:
 
 def step_key_tensor(key: Tensor, step: Tensor) -> Tensor:
     """Return `step_key` of int64 tensors, with tensor operations only (for `torch.compile`)."""
-    h = key + step * SIGNED_STRIDE
+    return _mix_tensor(key + step * SIGNED_STRIDE)
+
+
+def _mix_tensor(h: Tensor) -> Tensor:
     h = (h ^ upper_half(h)) * SIGNED_MULTIPLIER
     h = (h ^ upper_half(h)) * SIGNED_MULTIPLIER
     return h ^ upper_half(h)
@@ -65,8 +78,13 @@ def hash_elements(index: Tensor, key: Tensor | int, salt: Tensor | int = 0) -> T
         key: the key of the step.
         salt: further bits that belong to the element, such as its present state.
     """
+    h = hash_chaotic(index, key, salt)
+    return (h ^ upper_half(h)) * SIGNED_MULTIPLIER
+
+
+def hash_chaotic(index: Tensor, key: Tensor | int, salt: Tensor | int) -> Tensor:
+    """The same with one round less: enough where ``salt`` is the state of a chaotic orbit."""
     h = ((index ^ key) * SIGNED_MULTIPLIER) ^ salt
-    h = (h ^ upper_half(h)) * SIGNED_MULTIPLIER
     return (h ^ upper_half(h)) * SIGNED_MULTIPLIER
 
 

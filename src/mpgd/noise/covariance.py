@@ -48,7 +48,9 @@ def autocovariance(gamma: float, beta: float, signs: str, lags: ArrayLike | Tens
     t, weight = (beta, 1.0) if signs == "product" else (1.0, beta**2)
     result = closed_form(gamma, n)
     if weight and t:
-        top = check_integer("lags (at most, unless beta = 0)", int(n.max(initial=0)), 0, LONGEST_LAG)
+        top = check_integer(
+            "lags (at most, unless beta = 0)", int(n.max(initial=0)), 0, LONGEST_LAG
+        )
         result = (1.0 - weight) * result + weight * twisted(gamma, t, top)[n]
     return torch.from_numpy(np.asarray(result, dtype=np.float64))
 

@@ -25,8 +25,7 @@ from torch import Tensor
 from mpgd.maps.tables import thaler_tables
 
 SIGN_BITS: Final = 52  # of the hash that decide a sign
-DITHER_BITS: Final = 12  # of the mantissa of 1 - s that the hash replaces at a visit
-DITHER_SHIFT: Final = 20  # where in the hash they come from
+DITHER_BITS: Final = 12  # low mantissa bits of 1 - s that the hash's upper bits flip at a visit
 
 
 class Table:
@@ -97,4 +96,3 @@ def values(gamma: float) -> tuple[float, float]:
         d_alpha = alpha**alpha * e * mp.gamma(1 - alpha) * mp.cos(mp.pi * alpha / 2) / (2**e - 1)
         c0 = (d_alpha * (1 - 2**-e)) ** -g
         return float(c0), float(c0 / (1 - 2**e))
-

@@ -10,7 +10,7 @@ integrals (``stable_integral``) joined by the reflection X(beta) ~ -X(-beta):
 
     cdf(x; beta) = sf(-x; -beta)
 
-so each of cdf and sf is computed directly in its own tail, never as 1 minus the other.
+so cdf and sf are each computed directly in their own tail, where 1 minus the other would cancel.
 
 References: Samorodnitsky & Taqqu (1994), Definition 1.1.6; Chambers, Mallows & Stuck (1976), with
 the correction of Weron (1996).
@@ -22,7 +22,9 @@ from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
 
+from mpgd.noise.memoryless import StableNoise
 from mpgd.noise.stable_integral import (
     LARGEST,
     SMALLEST,
@@ -140,6 +142,12 @@ class StableLaw:
         x[~right] = -_inverse_tail(p[~right], self.alpha, -self.beta)
         with np.errstate(over="ignore"):
             return _shaped(self.scale * x)
+
+    def sample(self, shape: int | tuple[int, ...], seed: int = 0) -> Tensor:
+        """Return independent samples, a float64 tensor; element i depends on (seed, i) alone."""
+        noise = StableNoise(self.alpha, self.beta)
+        value, _ = noise.step(noise.init(shape, seed))
+        return self.scale * value
 
     def characteristic_function(self, t: ArrayLike) -> NDArray[np.complex128]:
         """Return E exp(i t X) at every entry of ``t``.

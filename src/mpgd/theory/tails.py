@@ -11,10 +11,10 @@ limit by a term in alpha. With X, X_1, X_2, ... independent and stable of index 
 What each assumes, what it does with rows of d coordinates, and where its interval comes from:
 
     log_moments     mean zero (block sums add up a shift); blocks of m = floor(n^0.4) consecutive
-                    rows. Blocks of sqrt(n), as often used, leave too few for the normal law: at
-                    n = 10^4 their intervals cover 93.3 to 94.6 % (3000 trials), these 94.9 to
-                    95.9 %. Coordinates are pooled; blocks are independent, so the interval is right
-                    however the coordinates depend on each other.
+                    rows: shorter than the usual sqrt(n), so the interval is narrower. Both cover
+                    alike at n = 10^4 (6000 trials: 94.4 to 95.3 %, sqrt(n) 94.1 to 95.3 %).
+                    Coordinates are pooled; blocks are independent, so the interval is right however
+                    the coordinates depend on each other.
     hill            medians are subtracted, the k = floor(sqrt(n)) largest Euclidean norms are used:
                     fewer than the n^(2/3) of least mean square error, so that for stable laws up to
                     alpha = 1.6 bias is small beside the (exact Pareto) interval. It measures a
@@ -51,7 +51,7 @@ LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 ALPHAS = np.linspace(1.0, 2.0, 21)
 BETAS = np.linspace(0.0, 1.0, 5)
 # In units of 1/scale: |phi| falls from 0.97 to 0.37 (alpha = 1.5), where its noise is least.
-FREQUENCIES = np.linspace(0.1, 1.0, 10)
+FREQUENCIES = 0.1 * np.arange(1, 11)
 
 
 @dataclass(frozen=True)
@@ -179,13 +179,14 @@ def _characteristic(x: Array, z: float) -> Triple:
     q25, q75 = np.quantile(x, [0.25, 0.75])
     if not q75 > q25:
         raise ValueError(f"characteristic needs different quartiles, both are {q25!r}")
-    waves = np.exp(1j * np.outer(2.0 * x / (q75 - q25), FREQUENCIES))
-    phi = waves.mean(axis=0)
+    first = np.exp(2j * FREQUENCIES[0] / (q75 - q25) * x)
+    waves = np.cumprod(np.tile(first, (len(FREQUENCIES), 1)), axis=0)  # frequencies are multiples
+    phi = waves.mean(axis=1)
     square = np.abs(phi) ** 2
     t = np.log(FREQUENCIES) - np.log(FREQUENCIES).mean()
     weights = t / (t @ t)
     value = float(weights @ np.log(-np.log(square)))
-    influence = (2.0 * ((waves * phi.conj()).real - square)) @ (weights / (square * np.log(square)))
+    influence = ((2.0 * weights / (square * np.log(square)) * phi.conj()) @ waves).real
     half = z * float(influence.std(ddof=1)) / sqrt(len(x))
     return value, value - half, value + half
 

@@ -20,10 +20,9 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from mpgd.maps.tables import LONGEST
-from mpgd.maps.thaler import BITS_BELOW_ONE, FIRST_ROW, OFFSET_MASK, ONE_BITS, ROW_SHIFT
+from mpgd.maps.tables import FIRST_ROW, LONGEST, OFFSET_MASK, ONE_BITS, ROW_SHIFT
 from mpgd.noise.counter import MULTIPLIER
-from mpgd.noise.driver import DITHER_BITS, DITHER_SHIFT, SIGN_BITS, Driver
+from mpgd.noise.driver import DITHER_BITS, SIGN_BITS, Driver
 
 Floats = NDArray[Any]
 
@@ -34,13 +33,11 @@ _u = np.uint64
 _MULTIPLIER = _u(MULTIPLIER)
 _HALF = _u(32)
 _SIGN_SHIFT = _u(64 - SIGN_BITS)
-_DITHER_SHIFT = _u(DITHER_SHIFT)
-_DITHER_MASK = np.int64((1 << DITHER_BITS) - 1)
+_DITHER_SHIFT = _u(64 - DITHER_BITS)
 _ROW_SHIFT = np.int64(ROW_SHIFT)
 _FIRST_ROW = _u(FIRST_ROW)
 _OFFSET_MASK = np.int64(OFFSET_MASK)
 _ONE_BITS = np.int64(ONE_BITS)
-_BELOW_ONE = np.int64(BITS_BELOW_ONE)
 _SIGN = np.int64(-(2**63))
 _MAGNITUDE = np.int64(2**63 - 1)
 _COEFFICIENTS = _u(4)
@@ -121,17 +118,15 @@ def counted_down(s: float) -> float:
 @_inline
 def visited(u: float, index: Any, key: Any, table: Floats, threshold: Any, product: Any) -> float:
     """Return the state after a visit to Z, given the counted-down one; see `tensor.visit`."""
-    bits = min(bits_of(u) & _MAGNITUDE, _BELOW_ONE)
+    bits = bits_of(u) & _MAGNITUDE
     h = ((index ^ key) * _MULTIPLIER) ^ _u(bits)
     h = (h ^ (h >> _HALF)) * _MULTIPLIER
-    h = (h ^ (h >> _HALF)) * _MULTIPLIER
-    bits = (bits & ~_DITHER_MASK) | (np.int64(h >> _DITHER_SHIFT) & _DITHER_MASK)
+    bits ^= np.int64(h >> _DITHER_SHIFT)
     row = (_u(bits >> _ROW_SHIFT) - _FIRST_ROW) * _COEFFICIENTS
-    x = double_of((bits & _OFFSET_MASK) | _ONE_BITS) - 1.0
+    x = float(bits & _OFFSET_MASK)
     b = ((table[row + _u(3)] * x + table[row + _u(2)]) * x + table[row + _u(1)]) * x + table[row]
-    drawn = np.int64(0) if np.int64(h >> _SIGN_SHIFT) < threshold else _SIGN
-    sign = drawn ^ (bits_of(u) & product)
-    return double_of((bits_of(b) & _MAGNITUDE) | sign)  # type: ignore[no-any-return]
+    drawn = ~(np.int64(h >> _SIGN_SHIFT) - threshold) & _SIGN  # + where the hash is smaller
+    return double_of(bits_of(b) ^ drawn ^ (bits_of(u) & product))  # type: ignore[no-any-return]
 
 
 @_inline

@@ -5,20 +5,18 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mpgd.maps.tables import LONGEST
-from mpgd.maps.thaler import (
-    BITS_BELOW_ONE,
+from mpgd.maps.tables import (
     FIRST_ROW,
+    LONGEST,
     OFFSET_MASK,
     ONE_BITS,
     ROW_SHIFT,
     SMALLEST_BITS,
 )
-from mpgd.noise.counter import flat_index, hash_elements, uniform, upper_bits
-from mpgd.noise.driver import DITHER_BITS, DITHER_SHIFT, SIGN_BITS, Driver
+from mpgd.noise.counter import flat_index, hash_chaotic, hash_elements, uniform, upper_bits
+from mpgd.noise.driver import DITHER_BITS, SIGN_BITS, Driver
 
 CHUNK = 1 << 16  # states worked on at a time on a CPU, so that temporaries stay in its cache
-_DITHER_MASK = (1 << DITHER_BITS) - 1
 
 
 def start(driver: Driver, index: Tensor, place_key: int, sign_key: int | None) -> Tensor:
@@ -36,7 +34,7 @@ def advance(
     Args:
         driver: the driver's constants.
         s: the states, float64, any shape.
-        key: the key of this step.
+        key: the key of this step; flat states may have one each.
         index: the flat index of each element in its whole tensor; by default 0, 1, 2, ...
     """
     if s.device.type == "cpu" and not torch.compiler.is_compiling():
@@ -57,6 +55,7 @@ def _advance_in_chunks(
     values = torch.full_like(s, driver.laminar_value, memory_format=torch.contiguous_format)
     states = torch.empty_like(values)
     flat, indices = s.reshape(-1), None if index is None else index.reshape(-1)
+    keys_differ = isinstance(key, Tensor) and key.dim() > 0
     for first in range(0, flat.numel(), CHUNK):
         part = slice(first, first + CHUNK)
         old, value, state = flat[part], values.view(-1)[part], states.view(-1)[part]
@@ -66,10 +65,11 @@ def _advance_in_chunks(
         torch.sub(torch.where(position < LONGEST, position, LONGEST), 1.0, out=state)
         state.copysign_(old)
         where = chosen + first if indices is None else indices[part].index_select(0, chosen)
+        own_key = key[part].index_select(0, chosen) if keys_differ else key  # type: ignore[index]
         counted = state.index_select(0, chosen)
         chi = torch.copysign(torch.ones_like(counted), counted)
         value.index_copy_(0, chosen, chi * driver.burst_value)
-        state.index_copy_(0, chosen, visit(driver, counted, where, key))
+        state.index_copy_(0, chosen, visit(driver, counted, where, own_key))
     return values, states
 
 
@@ -78,12 +78,11 @@ def visit(driver: Driver, counted: Tensor, index: Tensor, key: Tensor | int) -> 
 
     That is B with a dithered argument, and a new sign.
     """
-    bits = counted.abs().view(torch.int64).clamp(SMALLEST_BITS, BITS_BELOW_ONE)
-    h = hash_elements(index, key, bits)
-    dither = (h >> DITHER_SHIFT) & _DITHER_MASK
-    position = lookup(driver.returns.on(counted.device), (bits & ~_DITHER_MASK) | dither)
-    old = counted if driver.product else torch.ones_like(counted)
-    return draw_sign(driver, torch.copysign(position, old), h)
+    bits = counted.abs().view(torch.int64).clamp(SMALLEST_BITS, ONE_BITS)
+    h = hash_chaotic(index, key, bits)
+    dithered = bits ^ upper_bits(h, DITHER_BITS)
+    s = draw_sign(driver, lookup(driver.returns.on(counted.device), dithered), h)
+    return torch.where(torch.signbit(counted), -s, s) if driver.product else s
 
 
 def draw_sign(driver: Driver, s: Tensor, h: Tensor) -> Tensor:
@@ -94,7 +93,7 @@ def draw_sign(driver: Driver, s: Tensor, h: Tensor) -> Tensor:
 def lookup(table: Tensor, bits: Tensor) -> Tensor:
     """Return the polynomial of ``table``, (coefficient, row), at the doubles with these bits."""
     row = (bits >> ROW_SHIFT) - FIRST_ROW
-    x = ((bits & OFFSET_MASK) | ONE_BITS).view(torch.float64) - 1.0
+    x = (bits & OFFSET_MASK).to(torch.float64)
     total = table[-1][row]
     for k in range(table.shape[0] - 2, -1, -1):
         total = total * x + table[k][row]

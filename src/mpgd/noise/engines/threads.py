@@ -18,9 +18,7 @@ SMALLEST_PART: Final = 32768  # elements; below this a second thread costs more 
 _ALIGNMENT: Final = 512
 
 
-def in_parts(
-    count: int, run: Callable[[int, int], None], smallest: int = SMALLEST_PART
-) -> None:
+def in_parts(count: int, run: Callable[[int, int], None], smallest: int = SMALLEST_PART) -> None:
     """Call ``run(first, last)`` for parts that cover ``range(count)``, on torch's thread count."""
     parts = min(torch.get_num_threads(), count // smallest)
     if parts < 2:

@@ -1,0 +1,86 @@
+"""Experiments: one file per table or figure of the paper, and the store of their results.
+
+An experiment is a module of this folder with a function ``run(context) -> None``, and a line in
+`EXPERIMENTS`. It asks the store before it computes, so a second run is quick.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Final, Protocol, TypeVar
+
+from mpgd.experiments.store import Store
+
+T = TypeVar("T")
+
+EXPERIMENTS: Final = {
+    "noise": "Figure 1: an orbit, its values and their sums, for both sign rules",
+}
+
+
+class Reporter(Protocol):
+    """Where an experiment says what it does."""
+
+    def say(self, text: str) -> None:
+        """Show one line."""
+
+    def track(self, items: Sequence[T], label: Callable[[T], str]) -> Iterable[T]:
+        """Yield ``items`` and show how far the loop is."""
+
+    def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """Show a table."""
+
+
+class Silent:
+    """A reporter that shows nothing."""
+
+    def say(self, text: str) -> None:
+        """Show nothing."""
+
+    def track(self, items: Sequence[T], label: Callable[[T], str]) -> Iterable[T]:
+        """Return ``items``."""
+        return items
+
+    def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """Show nothing."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What an experiment is given.
+
+    Attributes:
+        out: the folder of figures.
+        reporter: where it says what it does.
+    """
+
+    out: Path
+    reporter: Reporter = field(default_factory=Silent)
+
+    @cached_property
+    def store(self) -> Store:
+        """The store of finished runs, in ``out/runs``."""
+        return Store(self.out / "runs", self.reporter.say)
+
+
+def find(names: Sequence[str]) -> list[str]:
+    """Return the experiments of these names, all of them for no name, in their usual order."""
+    for name in names:
+        if name not in EXPERIMENTS:
+            close = difflib.get_close_matches(name, EXPERIMENTS, n=1)
+            hint = (
+                f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(EXPERIMENTS)}"
+            )
+            raise ValueError(f"no experiment is named {name!r}; {hint}")
+    return [name for name in EXPERIMENTS if name in names or not names]
+
+
+def load(name: str) -> Callable[[Context], None]:
+    """Return the experiment's ``run``; only now is its module imported."""
+    run: Callable[[Context], None] = import_module(f"mpgd.experiments.{name}").run
+    return run

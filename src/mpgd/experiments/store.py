@@ -1,0 +1,278 @@
+"""The result store: one JSON file per run, named by the SHA-256 of the run's configuration.
+
+    load(run)  ->  the record, or nothing: then compute it and
+    save(run)  ->  write to a temporary name, sync, rename
+
+So a finished run is never repeated, a killed sweep goes on where it was, a changed configuration
+is another file, and two sweeps can share a folder: whoever renames last leaves a whole file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import platform
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final
+
+from mpgd import __version__
+
+FORMAT: Final = "mpgd-run-1"  # a file that does not say so is not ours
+RECORDED: Final = ("torch", "numpy")  # packages whose versions a record holds
+
+
+class StoreError(OSError):
+    """The store's folder cannot be read or written."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What determines a result; two runs are the same if all of this is equal.
+
+    Example:
+        >>> run = Run("noise", "paper", "fresh", {"gamma": 0.6, "steps": 1000}, seed=0)
+        >>> run.key == Run("noise", "paper", "fresh", {"steps": 1000, "gamma": 0.6}, seed=0).key
+        True
+    """
+
+    experiment: str
+    protocol: str
+    scheme: str
+    hyperparameters: Mapping[str, Any]
+    seed: int
+
+    @property
+    def canonical(self) -> str:
+        """The configuration as JSON with sorted keys, the same text for equal runs."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+    @property
+    def key(self) -> str:
+        """The SHA-256 of the canonical text."""
+        return hashlib.sha256(self.canonical.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Record:
+    """A finished run.
+
+    Attributes:
+        run: its configuration.
+        metrics: named numbers.
+        curves: named lists of numbers.
+        seconds: how long it took.
+        versions: of Python and the packages that matter.
+        commit: of the repository the package lies in, if it lies in one.
+    """
+
+    run: Run
+    metrics: Mapping[str, Any]
+    curves: Mapping[str, Any]
+    seconds: float
+    versions: Mapping[str, str | None]
+    commit: str | None
+
+
+class Store:
+    """A folder of records.
+
+    Args:
+        folder: where the files are; made when the first one is written.
+        report: is told in words about every file that cannot be used; by default a log warning.
+
+    Attributes:
+        unreadable: the files that `records` or `load` could not use, with the reason.
+
+    Example:
+        >>> store = Store(tempfile.mkdtemp())
+        >>> run = Run("noise", "paper", "fresh", {"gamma": 0.6}, seed=0)
+        >>> store.load(run) is None
+        True
+        >>> store.save(run, {"ks": 0.02}, {}, seconds=1.5).metrics["ks"]
+        0.02
+        >>> [record.run.scheme for record in store.records()]
+        ['fresh']
+    """
+
+    def __init__(
+        self, folder: str | os.PathLike[str], report: Callable[[str], None] | None = None
+    ) -> None:
+        self.folder = Path(folder)
+        self.unreadable: dict[Path, str] = {}
+        self._report = report or logging.getLogger("mpgd").warning
+
+    def path(self, run: Run) -> Path:
+        """Return the file of ``run``, whether it exists or not."""
+        return self.folder / f"{run.key}.json"
+
+    def load(self, run: Run) -> Record | None:
+        """Return the record of ``run``, or None; a file that is no record is set aside."""
+        path = self.path(run)
+        try:
+            return _read(path)
+        except FileNotFoundError:
+            return None
+        except ValueError as problem:
+            self._set_aside(path, str(problem))
+            return None
+        except OSError as problem:
+            raise self._error("read", problem) from problem
+
+    def save(
+        self,
+        run: Run,
+        metrics: Mapping[str, Any],
+        curves: Mapping[str, Any],
+        seconds: float,
+    ) -> Record:
+        """Write the record of ``run`` and return it; arrays and tensors become lists."""
+        body = {"format": FORMAT, **asdict(run), "metrics": metrics, "curves": curves}
+        body |= {"versions": versions(), "commit": commit(), "seconds": seconds}
+        text = json.dumps(body, indent=1, default=_plain)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            _write(self.path(run), text)
+        except OSError as problem:
+            raise self._error("write", problem) from problem
+        return _parse(text, run.key)
+
+    def once(
+        self, run: Run, work: Callable[[], tuple[Mapping[str, Any], Mapping[str, Any]]]
+    ) -> Record:
+        """Return the record of ``run``; ``work`` returns metrics and curves if there is none."""
+        record = self.load(run)
+        if record is None:
+            began = time.perf_counter()
+            metrics, curves = work()
+            record = self.save(run, metrics, curves, time.perf_counter() - began)
+        return record
+
+    def records(self) -> Iterator[Record]:
+        """Yield all records; `unreadable` then holds the files that are none."""
+        self.unreadable.clear()
+        try:
+            paths = sorted(self.folder.iterdir())
+        except FileNotFoundError:
+            return
+        except OSError as problem:
+            raise self._error("read", problem) from problem
+        for path in paths:
+            try:
+                yield _read(path)
+            except FileNotFoundError:
+                continue  # another process has just set it aside or finished it
+            except (ValueError, OSError) as problem:
+                self._note(path, str(problem))
+
+    def check_writable(self) -> None:
+        """Raise `StoreError` now rather than after the first hour of work."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=self.folder, suffix=".tmp") as probe:
+                probe.write(b"x")
+        except OSError as problem:
+            raise self._error("write", problem) from problem
+
+    def _set_aside(self, path: Path, reason: str) -> None:
+        aside = path.with_name(path.name + ".corrupt")
+        try:
+            os.replace(path, aside)
+        except FileNotFoundError:
+            return  # another process was faster
+        except OSError as problem:
+            raise self._error("write", problem) from problem
+        self._note(aside, f"{reason}; set aside, the run will be done again")
+
+    def _note(self, path: Path, reason: str) -> None:
+        self.unreadable[path] = reason
+        self._report(f"{path}: {reason}")
+
+    def _error(self, verb: str, problem: OSError) -> StoreError:
+        reason = problem.strerror or str(problem)
+        return StoreError(f"cannot {verb} results in {self.folder}: {reason}")
+
+
+def _write(path: Path, text: str) -> None:
+    temporary = path.with_name(f"{path.stem[:16]}-{uuid.uuid4().hex}.tmp")
+    try:
+        with temporary.open("x", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _read(path: Path) -> Record:
+    """Return the record in ``path``; ValueError says why it is none."""
+    if path.suffix == ".tmp":
+        raise ValueError("unfinished: being written now, or its writer was killed")
+    if path.suffix == ".corrupt":
+        raise ValueError("set aside earlier as unreadable")
+    try:
+        return _parse(path.read_bytes().decode(), path.stem)
+    except UnicodeDecodeError:
+        raise ValueError("corrupt: not a text file") from None
+
+
+def _parse(text: str, key: str) -> Record:
+    try:
+        body = json.loads(text)
+    except json.JSONDecodeError as problem:
+        raise ValueError(f"corrupt: not JSON ({problem})") from None
+    if not isinstance(body, dict) or body.get("format") != FORMAT:
+        raise ValueError(f"foreign: no result file of this package (no format {FORMAT!r})")
+    names = [field.name for field in fields(Run)]
+    rest = [field.name for field in fields(Record) if field.name != "run"]
+    if missing := [name for name in names + rest if name not in body]:
+        raise ValueError(f"corrupt: {', '.join(missing)} missing")
+    run = Run(**{name: body[name] for name in names})
+    if run.key != key:
+        raise ValueError("corrupt: its name is not the hash of its configuration")
+    return Record(run=run, **{name: body[name] for name in rest})
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"a result holds numbers, texts and lists of them, got {type(value).__name__}")
+
+
+@lru_cache(maxsize=1)
+def versions() -> dict[str, str | None]:
+    """Return the versions of Python and of the packages that shape a result."""
+    own = {"python": platform.python_version(), "mpgd": __version__}
+    return own | {name: installed(name) for name in RECORDED}
+
+
+def installed(package: str) -> str | None:
+    """Return the version of an installed package, or None, without importing it."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+@lru_cache(maxsize=1)
+def commit() -> str | None:
+    """Return the commit of the working copy this file lies in, or None if it lies in none."""
+    root = Path(__file__).parents[3]
+    if not (root / ".git").exists():
+        return None
+    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None

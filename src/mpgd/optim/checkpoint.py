@@ -1,0 +1,116 @@
+"""Loading an optimizer's state without losing a bit of its orbits.
+
+`torch.optim.Optimizer.load_state_dict` casts every state tensor except ``step`` to the
+parameter's dtype, so a float64 orbit of a float32 model would resume somewhere else. These two
+hooks go around its work: one checks the whole state before anything is changed, the other puts
+the saved bits back after the cast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from mpgd.optim.orbits import fingerprint, needed
+from mpgd.optim.settings import DEFAULTS, check_settings, is_perturbed
+
+LARGE_KEYS = frozenset(("multiplicative", "additive", "multiplicative_twin", "additive_twin"))
+ORBIT_KEYS = LARGE_KEYS | {"shared", "shared_twin"}
+ALL_KEYS = ORBIT_KEYS | {"step", "key", "tables", "shared_step"}
+
+
+def load(
+    optimizer: Optimizer, state_dict: dict[str, Any], original: Callable[[dict[str, Any]], None]
+) -> None:
+    """Run ``original(state_dict)``, checked before and with the orbits' bits restored after."""
+    seen: dict[str, Any] = {}
+
+    def check(_: Optimizer, incoming: dict[str, Any]) -> None:
+        check_state(optimizer, incoming)
+        seen.update(incoming)
+
+    def restore(_: Optimizer) -> None:
+        for parameter, _, values in pairs(optimizer, seen):
+            if values:
+                optimizer.state[parameter].update(own_state(values, parameter))
+
+    handles = [
+        optimizer.register_load_state_dict_pre_hook(check),
+        optimizer.register_load_state_dict_post_hook(restore, prepend=True),
+    ]
+    try:
+        original(state_dict)
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def pairs(
+    optimizer: Optimizer, state_dict: dict[str, Any]
+) -> Iterator[tuple[Tensor, dict[str, Any], dict[str, Any]]]:
+    """Yield (parameter, its saved group, its saved state), in order."""
+    for group, saved in zip(optimizer.param_groups, state_dict["param_groups"], strict=True):
+        for parameter, name in zip(group["params"], saved["params"], strict=True):
+            yield parameter, saved, state_dict["state"].get(name, {})
+
+
+def check_state(optimizer: Optimizer, state_dict: dict[str, Any]) -> None:
+    """Raise if ``state_dict`` is not a complete state for these parameters."""
+    sizes = [len(group["params"]) for group in optimizer.param_groups]
+    saved = [len(group["params"]) for group in state_dict["param_groups"]]
+    if sizes != saved:
+        raise ValueError(
+            f"the state has groups of {saved} parameters, the optimizer has groups of {sizes}"
+        )
+    for number, group in enumerate(state_dict["param_groups"]):
+        missing = DEFAULTS.keys() - group.keys()
+        if missing:
+            raise ValueError(
+                f"param_groups[{number}] of the state lacks {sorted(missing)}: "
+                "it was not written by a perturbed optimizer"
+            )
+        check_settings(group)
+    for ordinal, (parameter, group, values) in enumerate(pairs(optimizer, state_dict)):
+        if is_perturbed(group):
+            _check_parameter(ordinal, parameter, group, values)
+
+
+def _check_parameter(
+    ordinal: int, parameter: Tensor, group: dict[str, Any], values: dict[str, Any]
+) -> None:
+    shape = (*parameter.shape, 2) if parameter.is_complex() else tuple(parameter.shape)
+    wanted = {name: shape for name, _, _ in needed(group)}
+    wanted |= {"step": (), "key": ()} | ({"tables": ()} if group["noise"] == "chaotic" else {})
+    for name, rule in wanted.items():
+        if name not in values:
+            raise ValueError(f"the state of parameter {ordinal} lacks {name!r}")
+        if not isinstance(values[name], Tensor) or tuple(values[name].shape) != rule:
+            found = getattr(values[name], "shape", type(values[name]).__name__)
+            raise ValueError(
+                f"{name!r} of parameter {ordinal} must have shape {tuple(rule)}, got {found}"
+            )
+        dtype = torch.float64 if name in ORBIT_KEYS else torch.int64
+        if values[name].dtype != dtype:
+            raise ValueError(
+                f"{name!r} of parameter {ordinal} must be {dtype}, got {values[name].dtype}"
+            )
+    if group["noise"] == "chaotic" and int(values["tables"]) != fingerprint(group):
+        raise ValueError(
+            f"parameter {ordinal} was saved with other tables (fingerprint "
+            f"{int(values['tables'])}) than this version computes ({fingerprint(group)}); "
+            "its orbit cannot go on bit for bit"
+        )
+
+
+def own_state(values: dict[str, Any], parameter: Tensor) -> dict[str, Any]:
+    """Return exact copies of saved tensors: orbits beside the parameter, scalars on the CPU."""
+    devices = {name: parameter.device if name in LARGE_KEYS else "cpu" for name in ALL_KEYS}
+    return {
+        name: value.detach().to(device=devices[name], copy=True)
+        for name, value in values.items()
+        if name in ALL_KEYS
+    }

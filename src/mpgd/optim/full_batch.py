@@ -1,0 +1,97 @@
+"""The exact full-batch gradient by accumulation over a loader.
+
+    grad R(x) = (1/n) sum over batches of |batch| * grad (mean loss of the batch)
+
+so an unequal last batch counts with its own size. Under DDP each process goes through its own
+loader and the sums are added over all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+Progress = Callable[[int, float], None]
+
+
+def full_batch(
+    model: nn.Module,
+    loss_fn: Callable[[Any, Any], Tensor],
+    loader: Iterable[Any],
+    *,
+    progress: Progress | None = None,
+) -> Callable[[], Tensor]:
+    """Return a closure that sets every ``p.grad`` to the full-batch gradient.
+
+    The loader yields (inputs, targets); ``loss_fn(model(inputs), targets)`` is a batch's mean.
+    With batch statistics (batch norm in training mode) each batch has its own, as usual.
+
+    Args:
+        model: the model, plain or wrapped in DistributedDataParallel.
+        loss_fn: the mean loss of a batch.
+        loader: goes through the whole training set, in any order.
+        progress: called after each batch with (examples so far, mean loss so far).
+
+    Returns:
+        A closure for `Optimizer.step`; it returns the mean loss.
+
+    Example:
+        >>> model, data = nn.Linear(2, 1), [(torch.ones(3, 2), torch.ones(3, 1))]
+        >>> closure = full_batch(model, nn.functional.mse_loss, data)
+        >>> closure().shape, model.weight.grad.shape
+        (torch.Size([]), torch.Size([1, 2]))
+    """
+
+    def closure() -> Tensor:
+        model.zero_grad(set_to_none=True)
+        total, count = _accumulate(model, loss_fn, loader, progress)
+        total, count = _over_processes(model, total, count)
+        if count == 0:
+            raise ValueError("the loader gave no examples")
+        for p in model.parameters():
+            if p.grad is not None:
+                p.grad.div_(count)
+        return total / count
+
+    return closure
+
+
+def _accumulate(
+    model: nn.Module,
+    loss_fn: Callable[[Any, Any], Tensor],
+    loader: Iterable[Any],
+    progress: Progress | None,
+) -> tuple[Tensor, int]:
+    """Add up size times gradient over the batches; return the summed loss and the count."""
+    total, count = torch.zeros((), dtype=torch.float64), 0
+    quiet = getattr(model, "no_sync", nullcontext)  # DDP: one reduction, after the last batch
+    with torch.enable_grad(), quiet():
+        for inputs, targets in loader:
+            loss, size = loss_fn(model(inputs), targets), len(inputs)
+            if loss.dim() != 0:
+                raise ValueError(f"loss_fn must return a scalar, got shape {tuple(loss.shape)}")
+            (loss * size).backward()
+            total, count = total + loss.detach().double().cpu() * size, count + size
+            if progress is not None:
+                progress(count, float(total) / count)
+    return total, count
+
+
+def _over_processes(model: nn.Module, total: Tensor, count: int) -> tuple[Tensor, int]:
+    """Add gradients, losses and counts over the processes of a DDP model."""
+    if not isinstance(model, nn.parallel.DistributedDataParallel):
+        return total, count
+    for p in model.parameters():
+        if p.requires_grad:
+            if p.grad is None:
+                p.grad = torch.zeros_like(p)
+            dist.all_reduce(p.grad, group=model.process_group)
+    device = next(model.parameters()).device
+    sums = torch.stack([total, torch.tensor(float(count), dtype=torch.float64)]).to(device)
+    dist.all_reduce(sums, group=model.process_group)
+    return sums[0].cpu(), int(sums[1])

@@ -1,0 +1,130 @@
+"""The keywords of a perturbation: defaults, checks, and what follows from them.
+
+They live in an optimizer's parameter groups, because those are what schedulers change and what
+`state_dict`, `deepcopy` and `pickle` keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from torch import Tensor
+
+from mpgd.noise import ChaoticNoise, GaussianNoise, StableNoise
+from mpgd.noise.engines import check_engine
+from mpgd.parameters import (
+    SIGN_RULES,
+    check_beta,
+    check_choice,
+    check_gamma,
+    check_integer,
+    check_nonnegative,
+    check_seed,
+)
+
+Noise = ChaoticNoise | GaussianNoise | StableNoise
+
+NOISES: Final = ("chaotic", "gaussian", "stable")
+SCALINGS: Final = ("matched", "langevin")
+DEFAULTS: Final[Mapping[str, Any]] = {
+    "mu": 0.0,
+    "sigma": 0.0,
+    "gamma": 0.6,
+    "beta": 0.0,
+    "symmetric": False,
+    "noise": "chaotic",
+    "scaling": "matched",
+    "signs": "fresh",
+    "shared_multiplicative": False,
+    "start": 0,
+    "stop": None,
+    "seed": 0,
+    "engine": None,
+}
+
+
+def check_settings(group: Mapping[str, Any]) -> None:
+    """Raise an error that names the setting, the rule and the value if one is out of range."""
+    check_nonnegative("mu", group["mu"])
+    check_nonnegative("sigma", group["sigma"])
+    for gamma in pair("gamma", group["gamma"]):
+        check_gamma(gamma)
+    for beta in pair("beta", group["beta"]):
+        check_beta(beta)
+    check_choice("noise", group["noise"], NOISES)
+    check_choice("scaling", group["scaling"], SCALINGS)
+    check_choice("signs", group["signs"], SIGN_RULES)
+    for flag in ("symmetric", "shared_multiplicative"):
+        check_flag(flag, group[flag])
+    start = check_integer("start", group["start"], 0)
+    if group["stop"] is not None:
+        check_integer("stop (not before start)", group["stop"], start)
+    check_seed(group["seed"])
+    check_engine(group["engine"])
+
+
+def check_learning_rate(lr: object) -> None:
+    """Raise if ``lr`` is not a non-negative number or a tensor of one."""
+    if isinstance(lr, Tensor):
+        if lr.numel() != 1:
+            raise ValueError(f"lr must have one element, got a tensor of shape {tuple(lr.shape)}")
+        lr = float(lr)
+    check_nonnegative("lr", lr)
+
+
+def check_flag(name: str, value: object) -> None:
+    """Raise if ``value`` is not a bool."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+
+
+def pair(name: str, value: Any) -> tuple[Any, Any]:
+    """Return a number as a pair of it, and a pair (multiplicative, additive) as it is."""
+    if isinstance(value, (tuple, list)):
+        if len(value) != 2:
+            raise ValueError(
+                f"{name} must be a number or a pair (multiplicative, additive), got {value!r}"
+            )
+        return value[0], value[1]
+    return value, value
+
+
+def is_perturbed(group: Mapping[str, Any]) -> bool:
+    """Return whether the group's parameters are perturbed at all."""
+    return bool(group["mu"] or group["sigma"])
+
+
+def noises(group: Mapping[str, Any]) -> tuple[Noise, Noise]:
+    """Return the multiplicative and the additive noise of a group."""
+    gammas, betas = pair("gamma", group["gamma"]), pair("beta", group["beta"])
+    rest = (group["noise"], group["scaling"], group["signs"], group["symmetric"], group["engine"])
+    return _noise(gammas[0], betas[0], *rest), _noise(gammas[1], betas[1], *rest)
+
+
+@lru_cache(maxsize=256)
+def _noise(
+    gamma: float, beta: float, kind: str, scaling: str, signs: str, symmetric: bool, engine: str
+) -> Noise:
+    if kind == "stable":
+        return StableNoise(1.0 / gamma, beta)
+    chaotic = ChaoticNoise(gamma, beta, signs, engine)
+    if kind == "chaotic":
+        return chaotic
+    if scaling == "langevin":
+        return GaussianNoise(1.0)
+    return GaussianNoise(chaotic.variance * (2.0 if symmetric else 1.0))
+
+
+def exponents(group: Mapping[str, Any]) -> tuple[float, float]:
+    """Return the powers of eta in front of the two noises."""
+    if group["noise"] == "gaussian" and group["scaling"] == "langevin":
+        return 0.5, 0.5
+    gamma = pair("gamma", group["gamma"])
+    return float(gamma[0]), float(gamma[1])
+
+
+def has_twins(group: Mapping[str, Any]) -> bool:
+    """Return whether each noise is the difference of two; a normal one has the variance instead."""
+    return bool(group["symmetric"]) and group["noise"] != "gaussian"

@@ -1,0 +1,89 @@
+"""Where the elements of a parameter's local part stand in the whole parameter.
+
+A driver's bits depend on an element's flat index in the whole tensor. On one process that is
+0, 1, 2, ...; for a part of a DTensor (FSDP2, tensor parallelism) it follows from the placement.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Place:
+    """The local part of a parameter: its shape, and its elements' places in the whole.
+
+    Attributes:
+        shape: the shape of the local part; a complex element counts as two real ones.
+        offset: the first element's flat index, if the part is contiguous in the whole.
+        strides: the whole tensor's strides, and
+        corner: the index of the part's first element, otherwise.
+    """
+
+    shape: tuple[int, ...]
+    offset: int | None = 0
+    strides: tuple[int, ...] = ()
+    corner: tuple[int, ...] = ()
+
+    def index(self, device: torch.device) -> Tensor | None:
+        """Return the flat index of every element, or None where that is 0, 1, 2, ..."""
+        if self.offset == 0:
+            return None
+        if self.offset is not None:
+            count = torch.Size(self.shape).numel()
+            return torch.arange(self.offset, self.offset + count, device=device).view(self.shape)
+        total = torch.zeros(self.shape, dtype=torch.int64, device=device)
+        for axis, (stride, first) in enumerate(zip(self.strides, self.corner, strict=True)):
+            line = (torch.arange(self.shape[axis], device=device) + first) * stride
+            total += line.view([-1 if i == axis else 1 for i in range(len(self.shape))])
+        return total
+
+
+def is_sharded(tensor: Tensor) -> bool:
+    """Return whether ``tensor`` is a DTensor, without importing torch.distributed for others."""
+    return hasattr(tensor, "placements") and hasattr(tensor, "device_mesh")
+
+
+def local(tensor: Tensor) -> Tensor:
+    """Return the local part of a tensor, with complex numbers as pairs; it shares memory."""
+    part: Tensor = tensor.to_local() if is_sharded(tensor) else tensor  # type: ignore[attr-defined]
+    return torch.view_as_real(part) if part.is_complex() else part
+
+
+def place_of(parameter: Tensor) -> Place:
+    """Return the place of a parameter's local part."""
+    pairs = (2,) if parameter.is_complex() else ()
+    if not is_sharded(parameter):
+        return Place((*parameter.shape, *pairs))
+    mesh, placements = parameter.device_mesh, tuple(parameter.placements)  # type: ignore[attr-defined]
+    return _place_in(tuple(parameter.shape), pairs, mesh, placements)
+
+
+@lru_cache(maxsize=4096)
+def _place_in(shape: tuple[int, ...], pairs: tuple[int, ...], mesh: Any, placements: Any) -> Place:
+    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+
+    local_shape, corner = compute_local_shape_and_global_offset(shape, mesh, placements)
+    part, whole = (*local_shape, *pairs), (*shape, *pairs)
+    corner = (*corner, *(0 for _ in pairs))
+    strides = tuple(torch.Size(whole[axis + 1 :]).numel() for axis in range(len(whole)))
+    first = sum(c * s for c, s in zip(corner, strides, strict=True))
+    rows = all(a == b for a, b in zip(part[1:], whole[1:], strict=True))
+    return Place(part, first if rows else None, strides, corner)
+
+
+def like(parameter: Tensor, part: Tensor) -> Tensor:
+    """Return ``part`` with the parameter's sharding: a DTensor if the parameter is one."""
+    if not is_sharded(parameter):
+        return part
+    from torch.distributed.tensor import DTensor
+
+    shape = torch.Size((*parameter.shape, *((2,) if parameter.is_complex() else ())))
+    strides = tuple(torch.Size(shape[axis + 1 :]).numel() for axis in range(len(shape)))
+    mesh, placements = parameter.device_mesh, parameter.placements  # type: ignore[attr-defined]
+    return DTensor.from_local(part, mesh, placements, run_check=False, shape=shape, stride=strides)

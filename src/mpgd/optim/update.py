@@ -1,0 +1,73 @@
+"""The update of multiscale perturbed gradient descent: its signs and scalings stand here.
+
+    x' = x - eta grad(x) - mu eta^gamma1 v1 x + sigma eta^gamma2 v2          (coordinatewise)
+
+All terms use the old x. v1 and v2 are the values of the multiplicative and the additive noise;
+in the symmetric variant each is the difference of two independent ones. In code
+
+    m = mu eta^gamma1 v1,    n = sigma eta^gamma2 v2,    x' = ((x - eta g) - m x) + n
+
+m and n are computed in float64 and rounded to the parameter's precision (float32 for the half
+types); the rest is done in that precision, one operation at a time and in this order.
+
+Reference: Lim, Wan & Simsekli (2022), equation (6); the symmetric variant is equation (9).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+Scalar = float | Tensor
+
+
+def strengths(
+    eta: Scalar, mu: float, sigma: float, exponents: tuple[float, float]
+) -> tuple[Scalar, Scalar]:
+    """Return mu eta^gamma1 and sigma eta^gamma2.
+
+    Example:
+        >>> strengths(0.25, mu=2.0, sigma=3.0, exponents=(0.5, 0.5))
+        (1.0, 1.5)
+    """
+    if isinstance(eta, Tensor):
+        eta = eta.to(torch.float64)
+    return mu * eta ** exponents[0], sigma * eta ** exponents[1]
+
+
+def term(strength: Scalar, v: Tensor, twin: Tensor | None, precision: torch.dtype) -> Tensor:
+    """Return strength times v, or times v - twin, rounded to ``precision``."""
+    scaled = v * strength
+    if twin is not None:
+        scaled = scaled - twin * strength
+    return scaled.to(precision)
+
+
+def descended(
+    x: Tensor, gradient: Tensor, eta: Scalar, m: Tensor | None, n: Tensor | None
+) -> Tensor:
+    """Return x'.
+
+    Example:
+        >>> x, g = torch.tensor([1.0, 2.0]), torch.tensor([1.0, 1.0])
+        >>> descended(x, g, 0.5, m=torch.tensor([0.25, 0.25]), n=torch.tensor([0.0, 1.0]))
+        tensor([0.2500, 2.0000])
+    """
+    new = x - gradient * eta
+    if m is not None:
+        new = new - m * x
+    if n is not None:
+        new = new + n
+    return new
+
+
+def displacement(x: Tensor, m: Tensor | None, n: Tensor | None) -> Tensor | None:
+    """Return the perturbation alone, n - m x, for another optimizer's step."""
+    if m is None:
+        return n
+    return n - m * x if n is not None else -(m * x)
+
+
+def precision_of(dtype: torch.dtype) -> torch.dtype:
+    """Return the precision in which a parameter of ``dtype`` is updated."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype

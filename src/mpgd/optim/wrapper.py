@@ -1,0 +1,206 @@
+"""The same perturbation around any torch optimizer.
+
+    x' = step(x) - mu lr^gamma v1 x + sigma lr^gamma v2
+
+The perturbation uses the parameters that the step started from. The wrapper shares the inner
+optimizer's parameter groups, so schedulers act on both; its `state_dict` holds both states, the
+drivers' under names that begin with ``perturbation.``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from mpgd.optim import checkpoint, fused
+from mpgd.optim.descent import as_scalar, count_step, next_shared, refuse_sparse
+from mpgd.optim.orbits import State, ensure, ensure_shared, is_active, terms
+from mpgd.optim.settings import DEFAULTS, check_learning_rate, check_settings, is_perturbed
+from mpgd.optim.shards import local, place_of
+from mpgd.optim.update import Scalar, displacement, precision_of
+
+PREFIX = "perturbation."
+
+
+def perturb(optimizer: Optimizer, **settings: Any) -> Perturbed:
+    """Return ``optimizer`` with chaotic perturbations added to every step.
+
+    Args:
+        optimizer: any torch optimizer whose groups have an ``lr``.
+        settings: ``mu``, ``sigma``, ``gamma``, ``beta``, ``symmetric``, ``noise``, ``scaling``,
+            ``signs``, ``shared_multiplicative``, ``start``, ``stop``, ``seed`` and ``engine``, as
+            for `mpgd.MPGD`. A group of the optimizer that has one of these keys keeps its own.
+
+    Example:
+        >>> model = torch.nn.Linear(3, 1)
+        >>> optimizer = perturb(torch.optim.AdamW(model.parameters(), lr=1e-3), sigma=0.1)
+        >>> model(torch.ones(5, 3)).square().mean().backward()
+        >>> optimizer.step()
+    """
+    unknown = settings.keys() - DEFAULTS.keys()
+    if unknown:
+        raise TypeError(f"perturb() got unknown settings {sorted(unknown)}")
+    return Perturbed(optimizer, {**DEFAULTS, **settings})
+
+
+class Perturbed(Optimizer):
+    """An optimizer and the perturbation of its parameters; made by `mpgd.perturb`.
+
+    Attributes:
+        inner: the wrapped optimizer. It shares ``param_groups`` and ``state``.
+
+    Example:
+        >>> inner = torch.optim.Adagrad([torch.nn.Parameter(torch.ones(2))], lr=0.1)
+        >>> perturb(inner, mu=0.1).inner is inner
+        True
+    """
+
+    def __init__(self, optimizer: Optimizer, settings: dict[str, Any]) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"optimizer must be a torch.optim.Optimizer, got {optimizer!r}")
+        for group in optimizer.param_groups:
+            _check_group({**settings, **group})
+        self.inner = optimizer
+        super().__setstate__({})  # sets up the hooks, as the base class does for a copy
+        self._settings = [settings for _ in optimizer.param_groups]
+        self._default_settings = settings
+        self._orbits: dict[Tensor, State] = {}
+        self._ensure_states()
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
+        """The groups of the inner optimizer, with the perturbation's settings among their keys."""
+        return self.inner.param_groups
+
+    @property
+    def state(self) -> Any:  # type: ignore[override]
+        """The state of the inner optimizer; the drivers' own is in `state_dict`."""
+        return self.inner.state
+
+    @property
+    def defaults(self) -> dict[str, Any]:  # type: ignore[override]
+        """The defaults of the inner optimizer."""
+        return self.inner.defaults
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy or a pickle keeps."""
+        names = ("inner", "_settings", "_default_settings", "_orbits")
+        return {name: getattr(self, name) for name in names}
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add a group to both; the orbits of the others are left alone."""
+        merged = {**self._default_settings, **param_group}
+        _check_group({**self.defaults, **merged})
+        self.inner.add_param_group(merged)
+        self._settings.append(self._default_settings)
+        self._ensure_states()
+
+    def _ensure_states(self) -> None:
+        ordinal, leaders = 0, []
+        for group, settings in zip(self.param_groups, self._settings, strict=True):
+            for name in DEFAULTS:  # the inner optimizer may have loaded a plain checkpoint
+                group.setdefault(name, settings[name])
+            for parameter in group["params"]:
+                if is_perturbed(group):
+                    ensure(parameter, self._orbits.setdefault(parameter, {}), group, ordinal)
+                ordinal += 1
+            if group["shared_multiplicative"] and group["mu"]:
+                leader = self._orbits[group["params"][0]]
+                ensure_shared(leader, group, leaders)
+                leaders.append(leader)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+        """Take the inner optimizer's step, then add the perturbation."""
+        self._ensure_states()
+        perturbed = [g for g in self.param_groups if is_perturbed(g) and as_scalar(g["lr"]) != 0]
+        refuse_sparse(perturbed)
+        old = {p: local(p).clone() for g in perturbed if g["mu"] for p in g["params"]}
+        if closure is None:
+            loss = self.inner.step()
+        else:
+            with torch.enable_grad():
+                loss = self.inner.step(closure)
+        for group in perturbed:
+            self._displace_group(group, old)
+        return loss
+
+    def _displace_group(self, group: dict[str, Any], old: dict[Tensor, Tensor]) -> None:
+        eta = as_scalar(group["lr"])
+        shared = next_shared(self._orbits[group["params"][0]], group, eta)
+        for p in group["params"]:
+            if p.grad is not None:
+                state = self._orbits[p]
+                if is_active(state["step"], group, eta):
+                    displace_one(p, old.get(p), state, group, eta, shared)
+                count_step(state, eta)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return both states; the drivers' entries begin with ``perturbation.``."""
+        self._ensure_states()
+        for hook in self._optimizer_state_dict_pre_hooks.values():
+            hook(self)
+        packed = self.inner.state_dict()
+        parameters = [p for group in self.param_groups for p in group["params"]]
+        names = [name for group in packed["param_groups"] for name in group["params"]]
+        for name, p in zip(names, parameters, strict=True):
+            if p in self._orbits:
+                entries = {PREFIX + key: value for key, value in self._orbits[p].items()}
+                packed["state"][name] = {**packed["state"].get(name, {}), **entries}
+        for hook in self._optimizer_state_dict_post_hooks.values():
+            packed = hook(self, packed) or packed
+        return packed
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load both states; nothing is changed if they do not fit."""
+        state_dict = dict(state_dict)
+        for hook in self._optimizer_load_state_dict_pre_hooks.values():
+            state_dict = hook(self, state_dict) or state_dict
+        plain, orbits = _split(state_dict)
+        checkpoint.check_state(self, {**state_dict, "state": orbits})
+        self.inner.load_state_dict({**state_dict, "state": plain})
+        loaded = checkpoint.pairs(self, {**state_dict, "state": orbits})
+        self._orbits = {p: checkpoint.own_state(values, p) for p, _, values in loaded if values}
+        for post_hook in self._optimizer_load_state_dict_post_hooks.values():
+            post_hook(self)
+
+
+def displace_one(
+    p: Tensor, old: Tensor | None, state: State, group: dict[str, Any], eta: Scalar,
+    shared: Tensor | None,
+) -> None:  # fmt: skip
+    """Add the perturbation to a parameter that was ``old`` before the step."""
+    x, place = local(p), place_of(p)
+    precision = precision_of(x.dtype)
+    start = x if old is None else old  # without a multiplicative term it is not read
+    if fused.can_fuse(p, group, place):
+        shift: Tensor | None = fused.displace(start, state, group, float(eta), shared, place)
+    else:
+        shift = displacement(start.to(precision), *terms(p, state, group, eta, shared))
+    x.copy_(x.to(precision) + shift)
+
+
+def _split(state_dict: dict[str, Any]) -> tuple[dict[Any, Any], dict[Any, Any]]:
+    """Return the inner optimizer's state and the drivers', by parameter."""
+    plain: dict[Any, Any] = {}
+    orbits: dict[Any, Any] = {}
+    for name, values in state_dict["state"].items():
+        own = {key.removeprefix(PREFIX): v for key, v in values.items() if key.startswith(PREFIX)}
+        rest = {key: v for key, v in values.items() if not key.startswith(PREFIX)}
+        if rest:
+            plain[name] = rest
+        orbits[name] = own
+    return plain, orbits
+
+
+def _check_group(group: dict[str, Any]) -> None:
+    if "lr" not in group:
+        raise ValueError(
+            f"every group needs an 'lr' to scale the perturbation, got {sorted(group)}"
+        )
+    check_learning_rate(group["lr"])
+    check_settings(group)

@@ -1,0 +1,243 @@
+"""Tables: the same bits however they are computed, and a cache that cannot hurt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mpgd.maps import abel, tables
+from mpgd.maps.tables import LONGEST, OCTAVES, PIECES, ThalerTables, compute_tables, thaler_tables
+
+FIELDS = ("returns", "starts", "panels", "series", "constants")
+
+# They change only with a release that says so.
+FINGERPRINTS = {0.55: 0, 0.6: 6879046832429441503, 0.7: 0, 0.9: 0}
+
+
+@pytest.fixture(scope="module")
+def fresh() -> dict[float, ThalerTables]:
+    """Return tables at the golden gammas, computed here and now."""
+    abel.abel_coordinate.cache_clear()
+    return {gamma: compute_tables(gamma) for gamma in FINGERPRINTS}
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: dict[float, ThalerTables]) -> Path:
+    """Point the cache at an empty folder and let "computing" return what is known already."""
+    monkeypatch.setenv("MPGD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(tables, "compute_tables", lambda gamma: fresh[gamma])
+    thaler_tables.cache_clear()
+    yield tmp_path / "cache"
+    thaler_tables.cache_clear()
+
+
+def assert_same(one: ThalerTables, other: ThalerTables, fields: tuple[str, ...] = FIELDS) -> None:
+    for name in fields:
+        assert getattr(one, name).tobytes() == getattr(other, name).tobytes(), name
+
+
+@pytest.mark.parametrize("gamma", FINGERPRINTS)
+def test_golden_fingerprints(gamma: float, fresh: dict[float, ThalerTables]) -> None:
+    assert fresh[gamma].fingerprint == FINGERPRINTS[gamma]
+
+
+def test_tables_on_disk_are_the_computed_ones(fresh: dict[float, ThalerTables]) -> None:
+    """Whatever cache the other tests use, it holds what the present sources compute."""
+    for gamma in (0.6, 0.55):
+        assert_same(thaler_tables(gamma), fresh[gamma])
+
+
+def test_computed_twice_they_are_identical(fresh: dict[float, ThalerTables]) -> None:
+    abel.abel_coordinate.cache_clear()
+    abel._cosines.cache_clear()
+    assert_same(compute_tables(0.6), fresh[0.6])
+
+
+def test_they_do_not_change_when_the_precision_is_raised(
+    fresh: dict[float, ThalerTables], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rounded once from high precision: more digits, terms and nodes round to the same doubles."""
+    for name, value in {"DIGITS": 45, "ORDER": 21, "NODES": 26}.items():
+        monkeypatch.setattr(abel, name, value)
+    abel.abel_coordinate.cache_clear()
+    abel._cosines.cache_clear()
+    raised = compute_tables(0.6)
+    abel.abel_coordinate.cache_clear()
+    assert raised.panels.shape[1] == 26  # the new settings were used
+    assert_same(raised, fresh[0.6], ("returns", "starts", "constants"))
+
+
+def test_too_little_precision_shows(
+    fresh: dict[float, ThalerTables], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The twin of the test above: the fingerprint notices ten nodes instead of 22."""
+    monkeypatch.setattr(abel, "NODES", 10)
+    abel.abel_coordinate.cache_clear()
+    poor = compute_tables(0.6)
+    abel.abel_coordinate.cache_clear()
+    assert poor.fingerprint != fresh[0.6].fingerprint
+
+
+def test_layout(fresh: dict[float, ThalerTables]) -> None:
+    for found in fresh.values():
+        assert found.returns.shape == (OCTAVES * PIECES, 4)
+        assert found.starts.shape == (OCTAVES * PIECES, 6)
+        assert all(np.isfinite(getattr(found, name)).all() for name in FIELDS)
+        assert np.all(found.returns[:, 0] >= -1e-9)
+        assert found.returns[:, 0].max() < LONGEST
+        assert np.all(np.diff(found.returns[:, 0]) < 0)  # B falls as u grows
+        assert 0 <= found.fingerprint < 2**63
+
+
+def test_a_new_gamma_is_written_once_and_read_back_equal(
+    cache: Path, fresh: dict[float, ThalerTables], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = thaler_tables(0.6)
+    assert len(list(cache.iterdir())) == 1  # and no temporary file
+    thaler_tables.cache_clear()
+    monkeypatch.setattr(tables, "compute_tables", None)  # calling it would fail
+    assert_same(thaler_tables(0.6), first)
+    assert thaler_tables(0.6).gamma == 0.6
+
+
+def test_the_cache_lies_where_the_environment_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MPGD_CACHE", str(tmp_path))
+    assert tables.cache_folder() == tmp_path
+    monkeypatch.delenv("MPGD_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "x"))
+    assert tables.cache_folder() == tmp_path / "x" / "mpgd"
+
+
+def rewrite(path: Path, **changes: np.ndarray) -> None:
+    """Write the file again with some fields changed."""
+    with np.load(path) as file:
+        fields = {name: file[name] for name in file.files}
+    np.savez(path, **(fields | changes))
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-2000])
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def other_text(path: Path) -> None:
+    path.write_text("not a table")
+
+
+def one_array(path: Path) -> None:
+    with path.open("wb") as file:
+        np.save(file, np.zeros(3))
+
+
+def one_bit(path: Path) -> None:
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    path.write_bytes(bytes(raw))
+
+
+def one_coefficient(path: Path) -> None:
+    with np.load(path) as file:
+        returns = file["returns"]
+    returns[100, 0] = np.nextafter(returns[100, 0], 0)
+    rewrite(path, returns=returns)
+
+
+def one_field_too_many(path: Path) -> None:
+    rewrite(path, more=np.zeros(3))
+
+
+def a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [truncate, empty, other_text, one_array, one_bit, one_coefficient, one_field_too_many],
+)
+def test_a_damaged_file_is_computed_again_and_replaced(
+    damage: object, cache: Path, fresh: dict[float, ThalerTables]
+) -> None:
+    thaler_tables(0.6)
+    (path,) = cache.iterdir()
+    good = path.stat().st_size
+    damage(path)  # type: ignore[operator]
+    thaler_tables.cache_clear()
+    assert_same(thaler_tables(0.6), fresh[0.6])
+    assert [path] == list(cache.iterdir())
+    assert path.stat().st_size == good
+    assert tables._load(path, 0.6) is not None
+
+
+@pytest.mark.parametrize("field", ["panels", "series", "constants"])
+def test_damage_outside_the_two_large_tables_is_noticed_too(
+    field: str, cache: Path, fresh: dict[float, ThalerTables]
+) -> None:
+    """abel(), y* and the start of the orbit read these; a wrong one must not be believed."""
+    thaler_tables(0.6)
+    (path,) = cache.iterdir()
+    rewrite(path, **{field: getattr(fresh[0.6], field) * 1.001})
+    thaler_tables.cache_clear()
+    assert_same(thaler_tables(0.6), fresh[0.6])
+
+
+def test_no_changed_byte_is_believed_or_breaks_the_reader(
+    cache: Path, fresh: dict[float, ThalerTables]
+) -> None:
+    """All bytes of the archive's directory and headers, and some of its numbers."""
+    thaler_tables(0.6)
+    (path,) = cache.iterdir()
+    raw = path.read_bytes()
+    generator = np.random.default_rng(0)
+    places = {*range(220), *range(len(raw) - 460, len(raw)), *generator.integers(len(raw), size=40)}
+    for place in sorted(places):
+        changed = bytearray(raw)
+        changed[place] ^= int(generator.integers(1, 256))
+        path.write_bytes(bytes(changed))
+        found = tables._load(path, 0.6)
+        if found is not None:
+            assert_same(found, fresh[0.6])
+
+
+def test_a_file_of_another_gamma_is_not_taken(cache: Path, fresh: dict[float, ThalerTables]) -> None:
+    thaler_tables(0.55)
+    (wrong,) = cache.iterdir()
+    wrong.rename(cache / wrong.name.replace((0.55).hex(), (0.6).hex()))
+    assert_same(thaler_tables(0.6), fresh[0.6])
+
+
+def test_a_folder_that_cannot_be_made_is_no_error(
+    cache: Path, tmp_path: Path, fresh: dict[float, ThalerTables], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("MPGD_CACHE", str(tmp_path / "file" / "cache"))
+    assert_same(thaler_tables(0.6), fresh[0.6])
+
+
+@pytest.mark.parametrize("call", ["replace", "fdopen"])
+def test_a_failing_disk_leaves_no_part_behind(
+    call: str, cache: Path, fresh: dict[float, ThalerTables], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tables.os, call, fail)
+    assert_same(thaler_tables(0.6), fresh[0.6])
+    assert list(cache.iterdir()) == []
+
+
+def test_a_folder_in_the_place_of_the_file_is_no_error(
+    cache: Path, fresh: dict[float, ThalerTables]
+) -> None:
+    thaler_tables(0.6)
+    (path,) = cache.iterdir()
+    a_folder(path)
+    thaler_tables.cache_clear()
+    assert_same(thaler_tables(0.6), fresh[0.6])

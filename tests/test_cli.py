@@ -1,0 +1,188 @@
+"""The command line as a user meets it: in this process, and as a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import mpgd
+from mpgd import cli, experiments
+from mpgd.experiments import Context
+
+COMMAND = [sys.executable, "-m", "mpgd.cli"]
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a new process."""
+    return subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, env=os.environ | environment
+    )
+
+
+def experiment(monkeypatch: pytest.MonkeyPatch, function: object) -> None:
+    """Put ``function`` in the place of every experiment."""
+    monkeypatch.setattr(cli, "load", lambda name: function)
+
+
+def test_help_has_commands_examples_and_exit_codes() -> None:
+    shown = run("--help", NO_COLOR="1")
+    assert shown.returncode == 0
+    for text in ("reproduce", "noise", "info", "Examples:", "Exit codes:", "130"):
+        assert text in shown.stdout
+    assert "\x1b[" not in shown.stdout
+
+
+@pytest.mark.parametrize("command", ["reproduce", "noise", "info"])
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([command, "--help"]) == cli.OK
+    assert f"mpgd {command}" in capsys.readouterr().out
+
+
+def test_help_names_every_experiment(capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["reproduce", "--help"])
+    text = capsys.readouterr().out
+    assert all(name in text for name in experiments.EXPERIMENTS)
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--version"]) == cli.OK
+    assert capsys.readouterr().out == f"mpgd {mpgd.__version__}\n"
+
+
+def test_info_as_json(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPGD_DATA", "/nowhere")
+    assert cli.main(["info", "--json"]) == cli.OK
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["mpgd"] == mpgd.__version__
+    assert "torch" in facts["engines"]
+    assert (facts["data_folder"], facts["data_found"]) == ("/nowhere", False)
+
+
+def test_noise_as_json_and_as_a_plot(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    size = ["--steps", "100", "--count", "500", "--beta", "0.5"]
+    path = tmp_path / "noise.png"
+    assert cli.main(["noise", *size, "--json", "--plot", str(path)]) == cli.OK
+    numbers = json.loads(capsys.readouterr().out)
+    assert numbers["c0"] == pytest.approx(0.581047544906, abs=1e-12)
+    assert 0 < numbers["ks_limit"] < 0.2
+    assert path.stat().st_size > 10_000
+    assert cli.main(["noise", *size]) == cli.OK
+    assert "y_star" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["noise", "--gamma", "0.5"], "gamma must lie in (0.5, 1), got 0.5"),
+        (["noise", "--gamma", "nan"], "gamma must lie in (0.5, 1), got nan"),
+        (["noise", "--beta", "1.1"], "beta must lie in [-1, 1], got 1.1"),
+        (["noise", "--seed", "-1"], "seed must be an integer in [0, "),
+        (["noise", "--count", "0"], "count must be an integer >= 1, got 0"),
+        (["noise", "--count", "9", "--steps", "9", "--plot", "a.xyz"], "'xyz' is not supported"),
+        (["reproduce", "nosie"], "no experiment is named 'nosie'; did you mean 'noise'?"),
+    ],
+)
+def test_a_users_mistake_is_one_line_and_code_2(
+    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(arguments) == cli.USAGE
+    shown = capsys.readouterr()
+    assert text in shown.err
+    assert shown.err.count("\n") == 1
+    assert shown.out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["noise", "--gama", "0.6"], "--gamma"),
+        (["noise", "--gamma", "x"], "could not convert"),
+        (["nois"], "noise"),
+        ([], "reproduce"),
+    ],
+)
+def test_a_mistake_of_form_is_explained(
+    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(arguments) == cli.USAGE
+    assert text in capsys.readouterr().err
+
+
+def test_no_traceback_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = run("noise", "--gamma", "2")
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert shown.stderr == "mpgd: gamma must lie in (0.5, 1), got 2.0\n"
+    monkeypatch.setenv("MPGD_TRACEBACK", "1")
+    with pytest.raises(cli.UsageError, match="got 2.0"):
+        cli.main(["noise", "--gamma", "2"])
+
+
+def test_a_folder_that_cannot_be_written_is_code_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert cli.main(["reproduce", "--out", str(tmp_path / "file")]) == cli.FAILED
+    assert f"cannot write results in {tmp_path / 'file'}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ImportError('figures need matplotlib: pip install "mpgd[lab]"'), 1),
+        (ValueError("line 3 of airfoil.dat is malformed"), 1),
+        (KeyboardInterrupt(), 130),
+    ],
+)
+def test_what_goes_wrong_in_a_run_has_its_code(
+    error: BaseException, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    def fails(context: Context) -> None:
+        raise error
+
+    experiment(monkeypatch, fails)
+    assert cli.main(["reproduce", "--out", str(tmp_path)]) == code
+    assert str(error) in capsys.readouterr().err
+
+
+def test_progress_is_plain_lines_elsewhere_and_quiet_is_quiet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def works(context: Context) -> None:
+        for _ in context.reporter.track(["one", "two"], str):
+            pass
+        context.reporter.table("A table", ["a", "b"], [["1", "[2]"]])
+
+    experiment(monkeypatch, works)
+    assert cli.main(["reproduce", "--out", str(tmp_path)]) == cli.OK
+    shown = capsys.readouterr().out
+    assert "2/2  two" in shown
+    assert "[2]" in shown
+    assert "\x1b" not in shown
+    assert cli.main(["reproduce", "--quiet", "--out", str(tmp_path)]) == cli.OK
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_run_with_a_message(number: int, code: int, tmp_path: Path) -> None:
+    """The first finished run shows that work is under way; it is kept."""
+    process = subprocess.Popen(
+        [*COMMAND, "reproduce", "noise", "--out", str(tmp_path)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while process.poll() is None and not list(tmp_path.glob("runs/*.json")):
+        time.sleep(0.02)
+    process.send_signal(number)
+    _, errors = process.communicate()
+    assert process.returncode == code
+    assert errors.startswith("mpgd: ")
+    assert errors.endswith("finished runs are kept\n")
+    assert not list(tmp_path.glob("runs/*.tmp"))
+    assert list(tmp_path.glob("runs/*.json"))
