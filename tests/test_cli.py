@@ -120,7 +120,7 @@ def test_no_traceback_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (shown.returncode, shown.stdout) == (2, "")
     assert shown.stderr == "mpgd: gamma must lie in (0.5, 1), got 2.0\n"
     monkeypatch.setenv("MPGD_TRACEBACK", "1")
-    with pytest.raises(cli.UsageError, match="got 2.0"):
+    with pytest.raises(cli.UsageError, match=r"got 2\.0"):
         cli.main(["noise", "--gamma", "2"])
 
 

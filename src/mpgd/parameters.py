@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Iterable
 from numbers import Real
 from typing import Final
 
@@ -87,11 +88,9 @@ def check_shape(shape: object) -> tuple[int, ...]:
     """Return ``shape`` as a tuple of non-negative integers; a single integer is one axis."""
     if isinstance(shape, int):
         shape = (shape,)
-    try:
-        sizes = tuple(shape)  # type: ignore[call-overload]
-    except TypeError:
-        raise TypeError(f"shape must be an integer or a sequence of them, got {shape!r}") from None
-    return tuple(check_integer("shape", size, 0) for size in sizes)
+    if not isinstance(shape, Iterable):
+        raise TypeError(f"shape must be an integer or a sequence of them, got {shape!r}")
+    return tuple(check_integer("shape", size, 0) for size in shape)
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:

@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import mpmath as mp
 
@@ -36,7 +37,7 @@ FAR = 34  # and is used for z >= FAR
 NODES = 22  # Chebyshev nodes of one unit interval of s
 HALF_WAY = 1e-17  # a Newton step this small was the last but its square
 
-Number = mp.mpf
+Number = Any  # an mpmath number; mpmath has no types
 Table = list[list[Number]]
 
 

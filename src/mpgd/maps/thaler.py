@@ -89,7 +89,7 @@ class ThalerMap:
         """T = y (1 + y^-e ((1+y)^e - 1))^(1/e): the increment keeps its digits as y -> 0."""
         e = self.e
         rise = y**-e * np.expm1(e * np.log1p(y))
-        return np.minimum(y * np.exp(np.log1p(rise) / e), 1.0)
+        return np.asarray(np.minimum(y * np.exp(np.log1p(rise) / e), 1.0))
 
     def _right(self, distance: Array) -> Array:
         """T = (1 + G(y) - G(y*))^(1/e) - 1, with the difference taken from y - y* itself."""
@@ -97,17 +97,18 @@ class ThalerMap:
         d = np.maximum(distance, 0.0)
         rise = y_star**e * np.expm1(e * np.log1p(d / y_star))
         rise = rise + (1 + y_star) ** e * np.expm1(e * np.log1p(d / (1 + y_star)))
-        return np.minimum(np.expm1(np.log1p(rise) / e), 1.0)
+        return np.asarray(np.minimum(np.expm1(np.log1p(rise) / e), 1.0))
 
     def density(self, y: ArrayLike) -> Array:
         """Return the invariant density H' at every entry of ``y``."""
         y = _unit(y)
-        return self.e / 2.0**self.e * (y**-self.gamma + (1 + y) ** -self.gamma)
+        return np.asarray(self.e / 2.0**self.e * (y**-self.gamma + (1 + y) ** -self.gamma))
 
     def cdf(self, y: ArrayLike) -> Array:
         """Return the invariant distribution function H at every entry of ``y``."""
         y = _unit(y)
-        return np.minimum((y**self.e + np.expm1(self.e * np.log1p(y))) / 2.0**self.e, 1.0)
+        mass = (y**self.e + np.expm1(self.e * np.log1p(y))) / 2.0**self.e
+        return np.asarray(np.minimum(mass, 1.0))
 
     def quantile(self, u: ArrayLike) -> Array:
         """Return the y with H(y) = u: a uniform draw becomes a stationary start.
@@ -125,7 +126,7 @@ class ThalerMap:
             w = w - step
             if np.all(np.abs(step) <= 1e-15 * w):
                 break
-        return np.minimum(w ** (1 / e), 1.0)
+        return np.asarray(np.minimum(w ** (1 / e), 1.0))
 
     def abel(self, y: ArrayLike) -> Array:
         """Return A at every entry of ``y``: A(T y) = A(y) - 1 left of y*, A(1) = 0."""
@@ -172,7 +173,8 @@ class ThalerMap:
                 inner = inner * p + c
             total = total * q + inner
         with np.errstate(over="ignore", invalid="ignore"):  # only where z is near; replaced there
-            return z + self.alpha / 2 * np.log(z) + self.tables.constants[2] + z * total
+            s = z + self.alpha / 2 * np.log(z) + self.tables.constants[2] + z * total
+        return np.asarray(s)
 
     def _near_abel(self, y: Array) -> Array:
         ends = self._panel_ends
@@ -202,7 +204,7 @@ def lookup(table: Array, u: Array) -> Array:
     total = rows[..., -1]
     for k in range(rows.shape[-1] - 2, -1, -1):
         total = total * x + rows[..., k]
-    return total
+    return np.asarray(total)
 
 
 def _unit(y: ArrayLike, name: str = "y") -> Array:

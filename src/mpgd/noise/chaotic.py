@@ -188,7 +188,8 @@ class ChaoticNoise:
             for _ in range(steps):
                 value, state = self.step(state)
                 sums += value
-        return sums * float(steps) ** -self.gamma
+        scale: float = float(steps) ** -self.gamma
+        return sums * scale
 
     def _advance_fused(self, s: Tensor, value: Tensor, key: int) -> None:
         from mpgd.noise.engines import fused

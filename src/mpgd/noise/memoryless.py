@@ -89,7 +89,8 @@ class MemorylessNoise(ABC):
         for _ in range(steps):
             value, state = self.step(state)
             total = total + value
-        return total * float(steps) ** -self.exponent
+        scale: float = float(steps) ** -self.exponent
+        return total * scale
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,6 @@ class StableNoise(MemorylessNoise):
         alpha, t = self.alpha, self.beta * math.tan(math.pi * self.alpha / 2.0)
         V, W = math.pi * (u1 - 0.5), -torch.log(u2)
         shifted = alpha * V + math.atan(t)
-        scale = (1.0 + t * t) ** (0.5 / alpha)
-        body = torch.sin(shifted) / torch.cos(V) ** (1.0 / alpha)
-        return scale * body * (torch.cos(V - shifted) / W) ** ((1.0 - alpha) / alpha)
+        scale: float = (1.0 + t * t) ** (0.5 / alpha)
+        body = torch.sin(shifted) / torch.cos(V).pow(1.0 / alpha)
+        return body * (torch.cos(V - shifted) / W).pow((1.0 - alpha) / alpha) * scale

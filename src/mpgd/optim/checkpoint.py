@@ -34,7 +34,7 @@ def load(
         seen.update(incoming)
 
     def restore(_: Optimizer) -> None:
-        for parameter, _, values in pairs(optimizer, seen):
+        for parameter, _group, values in pairs(optimizer, seen):
             if values:
                 optimizer.state[parameter].update(own_state(values, parameter))
 

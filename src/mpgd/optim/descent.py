@@ -13,7 +13,7 @@ from torch.optim.sgd import sgd
 
 from mpgd.optim import checkpoint, fused
 from mpgd.optim.many import descend_many
-from mpgd.optim.orbits import ensure, ensure_shared, is_active, shared_value, terms
+from mpgd.optim.orbits import State, ensure, ensure_shared, is_active, shared_value, terms
 from mpgd.optim.settings import (
     DEFAULTS,
     check_flag,
@@ -102,7 +102,8 @@ class MPGD(Optimizer):
 
     def _ensure_states(self) -> None:
         """Create the states that are missing: eagerly, or after mu or sigma was raised from 0."""
-        ordinal, leaders = 0, []
+        ordinal = 0
+        leaders: list[State] = []
         for group in self.param_groups:
             for parameter in group["params"]:
                 if is_perturbed(group):
@@ -164,7 +165,7 @@ class MPGD(Optimizer):
 
 
 def descend_one(
-    p: Tensor, state: dict[str, Any], group: dict[str, Any], eta: Scalar, shared: Tensor | None
+    p: Tensor, state: State, group: dict[str, Any], eta: Scalar, shared: Tensor | None
 ) -> None:
     """Update one parameter in place and advance its drivers."""
     gradient = -p.grad if group["maximize"] else p.grad  # type: ignore[operator]
@@ -181,12 +182,12 @@ def descend_one(
     count_step(state, eta)
 
 
-def count_step(state: dict[str, Any], eta: Scalar) -> None:
+def count_step(state: State, eta: Scalar) -> None:
     """Add 1 to the step, unless eta is 0."""
     state["step"] += (eta != 0).to(torch.int64) if isinstance(eta, Tensor) else 1
 
 
-def next_shared(state: dict[str, Any], group: dict[str, Any], eta: Scalar) -> Tensor | None:
+def next_shared(state: State, group: dict[str, Any], eta: Scalar) -> Tensor | None:
     """Return the value of the group's shared multiplicative driver, if it has one, and advance."""
     if not (group["shared_multiplicative"] and group["mu"]):
         return None

@@ -75,7 +75,7 @@ def _accumulate(
             loss, size = loss_fn(model(inputs), targets), len(inputs)
             if loss.dim() != 0:
                 raise ValueError(f"loss_fn must return a scalar, got shape {tuple(loss.shape)}")
-            (loss * size).backward()
+            (loss * size).backward()  # type: ignore[no-untyped-call]
             total, count = total + loss.detach().double().cpu() * size, count + size
             if progress is not None:
                 progress(count, float(total) / count)

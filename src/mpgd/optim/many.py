@@ -89,6 +89,6 @@ def _draw(params: Tensors, states: list[State], group: Group, which: int, number
     flat = torch.cat([s.reshape(-1) for s in orbits])
     value, following = tensor.advance(noise.driver, flat, torch.cat(keys), torch.cat(indices))
     sizes = [s.numel() for s in orbits]
-    for s, new in zip(orbits, following.split(sizes), strict=True):
+    for s, new in zip(orbits, torch.split(following, sizes), strict=True):
         s.copy_(new.view(s.shape))
-    return [v.view(s.shape) for v, s in zip(value.split(sizes), orbits, strict=True)]
+    return [v.view(s.shape) for v, s in zip(torch.split(value, sizes), orbits, strict=True)]

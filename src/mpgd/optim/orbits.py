@@ -122,8 +122,8 @@ def is_active(step: Tensor, group: Group, eta: Scalar) -> bool | Tensor:
         return bool(start <= k and (stop is None or k < stop) and eta != 0)
     if start == 0 and stop is None and not isinstance(eta, Tensor):
         return bool(eta != 0)
-    inside = step >= start
-    return inside & (eta != 0) if stop is None else inside & (step < stop) & (eta != 0)
+    inside: Tensor = (step >= start) & (eta != 0)
+    return inside if stop is None else inside & (step < stop)
 
 
 def terms(

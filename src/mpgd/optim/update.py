@@ -61,11 +61,11 @@ def descended(
     return new
 
 
-def displacement(x: Tensor, m: Tensor | None, n: Tensor | None) -> Tensor | None:
+def displacement(x: Tensor, m: Tensor | None, n: Tensor | None) -> Tensor:
     """Return the perturbation alone, n - m x, for another optimizer's step."""
     if m is None:
-        return n
-    return n - m * x if n is not None else -(m * x)
+        return torch.zeros_like(x) if n is None else n
+    return -(m * x) if n is None else n - m * x
 
 
 def precision_of(dtype: torch.dtype) -> torch.dtype:

@@ -100,7 +100,8 @@ class Perturbed(Optimizer):
         self._ensure_states()
 
     def _ensure_states(self) -> None:
-        ordinal, leaders = 0, []
+        ordinal = 0
+        leaders: list[State] = []
         for group, settings in zip(self.param_groups, self._settings, strict=True):
             for name in DEFAULTS:  # the inner optimizer may have loaded a plain checkpoint
                 group.setdefault(name, settings[name])
@@ -114,7 +115,7 @@ class Perturbed(Optimizer):
                 leaders.append(leader)
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take the inner optimizer's step, then add the perturbation."""
         self._ensure_states()
         perturbed = [g for g in self.param_groups if is_perturbed(g) and as_scalar(g["lr"]) != 0]
@@ -151,8 +152,8 @@ class Perturbed(Optimizer):
             if p in self._orbits:
                 entries = {PREFIX + key: value for key, value in self._orbits[p].items()}
                 packed["state"][name] = {**packed["state"].get(name, {}), **entries}
-        for hook in self._optimizer_state_dict_post_hooks.values():
-            packed = hook(self, packed) or packed
+        for post_hook in self._optimizer_state_dict_post_hooks.values():
+            packed = post_hook(self, packed) or packed
         return packed
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -178,9 +179,10 @@ def displace_one(
     precision = precision_of(x.dtype)
     start = x if old is None else old  # without a multiplicative term it is not read
     if fused.can_fuse(p, group, place):
-        shift: Tensor | None = fused.displace(start, state, group, float(eta), shared, place)
+        shift = fused.displace(start, state, group, float(eta), shared, place)
     else:
-        shift = displacement(start.to(precision), *terms(p, state, group, eta, shared))
+        m, n = terms(p, state, group, eta, shared)
+        shift = displacement(start.to(precision), m, n)
     x.copy_(x.to(precision) + shift)
 
 

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import llvmlite.ir as ir
 import numba
+import numba.extending
 import numpy as np
 from numba import types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from mpgd.maps.tables import FIRST_ROW, LONGEST, OFFSET_MASK, ONE_BITS, ROW_SHIFT
@@ -25,6 +25,8 @@ from mpgd.noise.counter import MULTIPLIER
 from mpgd.noise.driver import DITHER_BITS, SIGN_BITS, Driver
 
 Floats = NDArray[Any]
+
+intrinsic: Any = numba.extending.intrinsic
 
 BLOCK: Final = 512
 WORDS: Final = BLOCK // 64
@@ -43,7 +45,7 @@ _MAGNITUDE = np.int64(2**63 - 1)
 _COEFFICIENTS = _u(4)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def bits_of(typing_context: Any, x: Any) -> Any:
     """Return the bits of a double as an int64."""
 
@@ -53,7 +55,7 @@ def bits_of(typing_context: Any, x: Any) -> Any:
     return types.int64(types.float64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def double_of(typing_context: Any, bits: Any) -> Any:
     """Return the double with these bits."""
 
@@ -63,7 +65,7 @@ def double_of(typing_context: Any, bits: Any) -> Any:
     return types.float64(types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def trailing_zeros(typing_context: Any, word: Any) -> Any:
     """Return the position of the lowest set bit of a non-zero word."""
 
@@ -73,7 +75,7 @@ def trailing_zeros(typing_context: Any, word: Any) -> Any:
     return types.uint64(types.uint64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def mask_of_visits(typing_context: Any, s: Any, first: Any) -> Any:
     """Return the bit mask of |s| < 1 among the 64 states from ``first`` on, by vector compare."""
 
@@ -105,7 +107,7 @@ def value_of(s: float, c0: float, c1: float) -> float:
     """Return chi c0 in a laminar phase, chi c1 in Z."""
     bits = bits_of(s)
     magnitude = c0 if (bits & _MAGNITUDE) >= _ONE_BITS else c1
-    return double_of(bits_of(magnitude) ^ (bits & _SIGN))  # type: ignore[no-any-return]
+    return double_of(bits_of(magnitude) ^ (bits & _SIGN))
 
 
 @_inline
@@ -126,7 +128,7 @@ def visited(u: float, index: Any, key: Any, table: Floats, threshold: Any, produ
     x = float(bits & _OFFSET_MASK)
     b = ((table[row + _u(3)] * x + table[row + _u(2)]) * x + table[row + _u(1)]) * x + table[row]
     drawn = ~(np.int64(h >> _SIGN_SHIFT) - threshold) & _SIGN  # + where the hash is smaller
-    return double_of(bits_of(b) ^ drawn ^ (bits_of(u) & product))  # type: ignore[no-any-return]
+    return double_of(bits_of(b) ^ drawn ^ (bits_of(u) & product))
 
 
 @_inline

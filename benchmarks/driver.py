@@ -1,0 +1,234 @@
+"""What one value of chaotic noise costs, beside other noises and beside iterating T itself.
+
+The opponents are written as one would write them, and get the easier task: T by powers computes
+y -> T(y) alone, without values or signs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+import numba
+import numpy as np
+import torch
+from scipy.stats import levy_stable
+from torch import Tensor
+
+from benchmarks.timing import Case, Claim, Table, Timing, interleaved, threads
+from mpgd import ChaoticNoise, ThalerMap
+from mpgd.noise.counter import step_key
+from mpgd.noise.engines import fused
+from mpgd.noise.engines.threads import in_parts
+
+GAMMA: Final = 0.6
+BETA: Final = 0.5
+COUNT: Final = 1_000_000
+ITERATES: Final = 10_000  # the paper's way to a stationary start
+TIMED_ITERATES: Final = 20
+
+FLOAT32, FLOAT64 = (
+    "numba engine, in place, float32 values",
+    "numba engine, in place, float64 values",
+)
+STEP, EAGER, COMPILED = (
+    "numba engine, `noise.step`",
+    "torch engine, eager",
+    "torch engine, compiled",
+)
+RANDN, CMS, SCIPY = (
+    "`torch.randn` float32",
+    "numpy Chambers-Mallows-Stuck",
+    "scipy `levy_stable.rvs`",
+)
+POWERS, POWERS_COMPILED = "T by powers, torch float64", "T by powers, torch float64, compiled"
+POWERS_NUMBA = "T by powers, numba float64, one thread"
+
+
+def in_place(dtype: type) -> Case:
+    """Return one step of 10^6 orbits as the optimizer takes it: states and values in place."""
+    noise = ChaoticNoise(GAMMA, BETA)
+    state, values = noise.init(COUNT), np.empty(COUNT, dtype)
+    s, constants, key = state.s.numpy(), fused.arguments(noise.driver), int(state.key)
+    clock = iter(range(10**9))
+
+    def step() -> None:
+        bits = np.uint64(step_key(key, next(clock)) % 2**64)
+
+        def run(first: int, last: int) -> None:
+            part = slice(first, last)
+            fused.advance_values(s[part], values[part], first, bits, *constants)
+
+        in_parts(COUNT, run)
+
+    return step
+
+
+def public(engine: str, compiled: bool = False) -> Case:
+    """Return ``noise.step`` of 10^6 orbits, which allocates its results."""
+    noise = ChaoticNoise(GAMMA, BETA, engine=engine)
+    state = noise.init(COUNT)
+    advance = torch.compile(noise.step, fullgraph=True) if compiled else noise.step
+
+    def step() -> None:
+        nonlocal state
+        _, state = advance(state)
+
+    return step
+
+
+def thaler(y: Tensor) -> Tensor:
+    """Return T(y) by the textbook formula."""
+    e = 1 - GAMMA
+    z = (y**e + (1 + y) ** e - 1) ** (1 / e)
+    return torch.where(z > 1, z - 1, z)
+
+
+@numba.njit  # type: ignore[untyped-decorator]
+def thaler_in_place(y: Any, e: float) -> None:
+    """The same, compiled by numba."""
+    for i in range(len(y)):
+        z = (y[i] ** e + (1 + y[i]) ** e - 1) ** (1 / e)
+        y[i] = z - 1 if z > 1 else z
+
+
+def powers(function: Callable[[Tensor], Tensor]) -> Case:
+    """Return one iterate of T on 10^6 stationary points."""
+    y = torch.tensor(ThalerMap(GAMMA).quantile(np.random.default_rng(0).random(COUNT)))
+
+    def step() -> None:
+        nonlocal y
+        y = function(y)
+
+    return step
+
+
+def powers_numba() -> Case:
+    """Return the same in numba, in place."""
+    y = ThalerMap(GAMMA).quantile(np.random.default_rng(0).random(COUNT))
+    return partial(thaler_in_place, y, 1 - GAMMA)
+
+
+def chambers_mallows_stuck() -> Case:
+    """Return 10^6 stable draws by numpy."""
+    rng, a = np.random.default_rng(0), 1 / GAMMA
+    t = BETA * np.tan(np.pi * a / 2)
+    b, scale = np.arctan(t) / a, (1 + t * t) ** (1 / (2 * a))
+
+    def draw() -> Any:
+        V, W = np.pi * (rng.random(COUNT) - 0.5), rng.standard_exponential(COUNT)
+        size = scale * np.sin(a * (V + b)) / np.cos(V) ** (1 / a)
+        return size * (np.cos(V - a * (V + b)) / W) ** ((1 - a) / a)
+
+    return draw
+
+
+def values_table(count: int, rounds: int) -> tuple[Table, dict[str, Timing]]:
+    """Return nanoseconds per value with ``count`` threads."""
+    law = levy_stable(1 / GAMMA, BETA)
+    cases = {
+        FLOAT32: in_place(np.float32), FLOAT64: in_place(np.float64), STEP: public("numba"),
+        EAGER: public("torch"), COMPILED: public("torch", compiled=True),
+        RANDN: lambda: torch.randn(COUNT), CMS: chambers_mallows_stuck(),
+        SCIPY: lambda: law.rvs(COUNT, random_state=0), POWERS: powers(thaler),
+        POWERS_COMPILED: powers(torch.compile(thaler)), POWERS_NUMBA: powers_numba(),
+    }  # fmt: skip
+    with threads(count):
+        timings = interleaved(cases, rounds)
+    rows = [
+        [
+            name,
+            *(f"{x * 1e9 / COUNT:.2f}" for x in (t.median, t.best)),
+            f"{t.over(timings[RANDN]):.2f}",
+        ]
+        for name, t in timings.items()
+    ]
+    columns = ["10^6 values, ns per value", "median", "best", "relative to randn"]
+    return Table(f"One value, {_words(count)}", columns, rows), timings
+
+
+def one_thread(rounds: int) -> Table:
+    """Return the table at one thread, with the promised ratios."""
+    table, t = values_table(1, rounds)
+    powers_ = t[POWERS]
+    claims = [
+        Claim("numba / randn float32, at most 0.8 (float32 values)", t[FLOAT32].over(t[RANDN]), 0.8, False),
+        Claim("numba / randn float32, at most 0.8 (float64 values)", t[FLOAT64].over(t[RANDN]), 0.8, False),
+        Claim("T by powers in torch / numba, at least 8", powers_.over(t[FLOAT64]), 8),
+        Claim("T by powers in torch / torch engine eager, at least 1", powers_.over(t[EAGER]), 1),
+        Claim("T by powers in torch / torch engine compiled, at least 3", powers_.over(t[COMPILED]), 3),
+    ]  # fmt: skip
+    remark = "Within compiled code: T by powers compiled / torch engine compiled = "
+    remark += f"{t[POWERS_COMPILED].over(t[COMPILED]):.2f}."
+    return Table(table.title, table.columns, table.rows, [remark], claims)
+
+
+def two_threads(rounds: int) -> Table:
+    """Return the table at two threads."""
+    return values_table(2, rounds)[0]
+
+
+def start(rounds: int) -> Table:
+    """Return the stationary start against the paper's 10,000 iterates."""
+    noise, iterate = ChaoticNoise(GAMMA, BETA), powers(thaler)
+    noise.driver  # noqa: B018 - the tables are made once and cached; not part of a start
+
+    def some_iterates() -> None:
+        for _ in range(TIMED_ITERATES):
+            iterate()
+
+    with threads(1):
+        t = interleaved(
+            {"start": lambda: noise.init(COUNT), "iterates": some_iterates}, min(rounds, 7)
+        )
+    scale = ITERATES // TIMED_ITERATES
+    ratio = t["iterates"].over(t["start"]) * scale
+    rows = [
+        ["`noise.init`", f"{t['start'].median:.4f}", f"{t['start'].best:.4f}"],
+        [
+            "10,000 iterates",
+            f"{t['iterates'].median * scale:.1f}",
+            f"{t['iterates'].best * scale:.1f}",
+        ],
+    ]
+    remark = f"Iterates: {TIMED_ITERATES} were timed and the time multiplied by {scale}."
+    claim = Claim("10,000 iterates / stationary start, at least 1000", ratio, 1000)
+    return Table(
+        "A stationary start of 10^6, one thread",
+        ["seconds", "median", "best"],
+        rows,
+        [remark],
+        [claim],
+    )
+
+
+def linearity(rounds: int) -> Table:
+    """Return nanoseconds per value against the number of orbits and of steps, and bytes."""
+    noise = ChaoticNoise(GAMMA, BETA)
+    sizes = [(100, n) for n in (1_000, 10_000, 100_000, 1_000_000)]
+    sizes += [(k, 10_000) for k in (10, 1_000, 10_000)]
+    cases: dict[str, Case] = {f"{k:,} x {n:,}": partial(noise.birkhoff, k, n) for k, n in sizes}
+    with threads(1):
+        timings = interleaved(cases, min(rounds, 5))
+    rows = [
+        [name, *(f"{x * 1e9 / (k * n):.2f}" for x in (timings[name].median, timings[name].best))]
+        for name, (k, n) in zip(cases, sizes, strict=True)
+    ]
+    state = noise.init(COUNT)
+    remark = f"State: {state.s.element_size()} bytes per driver and coordinate, and two int64 per tensor."
+    title, columns = (
+        "Cost is linear, one thread",
+        ["`birkhoff`, steps x orbits, ns per value", "median", "best"],
+    )
+    claim = Claim(
+        "bytes of state per driver and coordinate, at most 8", state.s.element_size(), 8, False
+    )
+    return Table(title, columns, rows, [remark], [claim])
+
+
+TABLES: Sequence[Callable[[int], Table]] = (one_thread, two_threads, start, linearity)
+
+
+def _words(count: int) -> str:
+    return {1: "one thread", 2: "two threads"}[count]
