@@ -186,3 +186,21 @@ def test_a_signal_ends_a_run_with_a_message(number: int, code: int, tmp_path: Pa
     assert errors.endswith("finished runs are kept\n")
     assert not list(tmp_path.glob("runs/*.tmp"))
     assert list(tmp_path.glob("runs/*.json"))
+
+
+def test_a_missing_extra_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "mpgd.experiments.noise_figure", raising=False)
+    size = ["--steps", "9", "--count", "9"]
+    assert cli.main(["noise", *size, "--plot", str(tmp_path / "a.png")]) == cli.FAILED
+    expected = 'mpgd: figures need matplotlib: pip install "mpgd[lab]"\n'
+    assert capsys.readouterr().err == expected
+
+
+def test_without_tyro_the_command_says_what_to_install() -> None:
+    code = "import sys; sys.modules['tyro'] = None; import mpgd.cli"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert shown.returncode == 1
+    assert shown.stderr == 'mpgd: the command line needs tyro: pip install "mpgd[lab]"\n'

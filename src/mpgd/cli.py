@@ -190,7 +190,9 @@ class Terminal:
         """Print a table."""
         from rich.table import Table
 
-        table = Table(*columns, title=title, title_justify="left", title_style="bold")
+        table = Table(title=title, title_justify="left", title_style="bold")
+        for place, column in enumerate(columns):
+            table.add_column(column, justify="right" if place else "left")
         for row in rows:
             table.add_row(*row)
         self.console.print(table)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,12 @@ from mpgd.maps.tables import LONGEST, OCTAVES, PIECES, ThalerTables, compute_tab
 FIELDS = ("returns", "starts", "panels", "series", "constants")
 
 # They change only with a release that says so.
-FINGERPRINTS = {0.55: 0, 0.6: 6879046832429441503, 0.7: 0, 0.9: 0}
+FINGERPRINTS = {
+    0.55: 5452650595101898063,
+    0.6: 929038794040980633,
+    0.7: 6925285528091992860,
+    0.9: 5985370206865713062,
+}
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +31,9 @@ def fresh() -> dict[float, ThalerTables]:
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: dict[float, ThalerTables]) -> Path:
+def cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: dict[float, ThalerTables]
+) -> Iterator[Path]:
     """Point the cache at an empty folder and let "computing" return what is known already."""
     monkeypatch.setenv("MPGD_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(tables, "compute_tables", lambda gamma: fresh[gamma])
@@ -82,12 +91,12 @@ def test_too_little_precision_shows(
 
 def test_layout(fresh: dict[float, ThalerTables]) -> None:
     for found in fresh.values():
-        assert found.returns.shape == (OCTAVES * PIECES, 4)
+        assert found.returns.shape == (OCTAVES * PIECES + 1, 4)  # u = 1 has a row of its own
         assert found.starts.shape == (OCTAVES * PIECES, 6)
         assert all(np.isfinite(getattr(found, name)).all() for name in FIELDS)
         assert np.all(found.returns[:, 0] >= -1e-9)
         assert found.returns[:, 0].max() < LONGEST
-        assert np.all(np.diff(found.returns[:, 0]) < 0)  # B falls as u grows
+        assert np.all(np.diff(found.returns[:, 0]) < 0)  # B falls as u grows, and s = 0 restarts
         assert 0 <= found.fingerprint < 2**63
 
 
@@ -188,6 +197,18 @@ def test_damage_outside_the_two_large_tables_is_noticed_too(
     assert_same(thaler_tables(0.6), fresh[0.6])
 
 
+def test_a_file_of_another_layout_is_not_taken(
+    cache: Path, fresh: dict[float, ThalerTables]
+) -> None:
+    """Such as an older version's, one row shorter and whole in itself."""
+    thaler_tables(0.6)
+    (path,) = cache.iterdir()
+    older = replace(fresh[0.6], returns=fresh[0.6].returns[:-1].copy())
+    rewrite(path, returns=older.returns, fingerprint=np.int64(older.fingerprint))
+    thaler_tables.cache_clear()
+    assert_same(thaler_tables(0.6), fresh[0.6])
+
+
 def test_no_changed_byte_is_believed_or_breaks_the_reader(
     cache: Path, fresh: dict[float, ThalerTables]
 ) -> None:
@@ -206,7 +227,9 @@ def test_no_changed_byte_is_believed_or_breaks_the_reader(
             assert_same(found, fresh[0.6])
 
 
-def test_a_file_of_another_gamma_is_not_taken(cache: Path, fresh: dict[float, ThalerTables]) -> None:
+def test_a_file_of_another_gamma_is_not_taken(
+    cache: Path, fresh: dict[float, ThalerTables]
+) -> None:
     thaler_tables(0.55)
     (wrong,) = cache.iterdir()
     wrong.rename(cache / wrong.name.replace((0.55).hex(), (0.6).hex()))

@@ -135,7 +135,9 @@ def test_H_is_invariant(gamma: float) -> None:
 @pytest.mark.parametrize("gamma", GAMMAS)
 def test_A_counts_the_left_branch_down(gamma: float) -> None:
     T = ThalerMap(gamma)
-    y = np.concatenate([np.geomspace(1e-200, 1e-3, 200), np.linspace(1e-3, np.nextafter(T.y_star, 0), 200)])
+    y = np.concatenate(
+        [np.geomspace(1e-200, 1e-3, 200), np.linspace(1e-3, np.nextafter(T.y_star, 0), 200)]
+    )
     s = T.abel(y)
     tolerance = 4e-15 + 1e-13 / s  # of s: for large s one rounding of s hides the 1
     assert np.all(np.abs(T.abel(T(y)) - (s - 1)) <= tolerance * s)

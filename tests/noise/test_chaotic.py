@@ -54,14 +54,24 @@ def states(gamma: float, beta: float, signs: str, count: int, last: int) -> dict
 # The stationary law
 
 
-@pytest.mark.parametrize(("gamma", "count", "last"), [(0.6, 50_000, 1000), (0.95, 50_000, 100)])
-def test_the_law_is_stationary(gamma: float, count: int, last: int) -> None:
-    """Positions at steps 0, 1, 10, 100, 1000 against H, one from each orbit."""
-    T, twin = ThalerMap(gamma), ThalerMap(gamma - 0.01)
-    kept = states(gamma, 0.0, "fresh", count, last).values()
-    y = [T.abel_inverse(state.s.abs().numpy()) for state in kept]
-    assert worst([kstest(points, T.cdf).pvalue for points in y]) > LEVEL
-    assert min(kstest(points, twin.cdf).pvalue for points in y) < LEVEL
+@pytest.mark.parametrize(("gamma", "last"), [(0.6, 1000), (0.95, 100)])
+def test_the_law_is_stationary(gamma: float, last: int) -> None:
+    """Positions at steps 0, 1, 10, 100, 1000 against H, one from each orbit.
+
+    Starts are clamped at 2^52, 14 % of them at gamma 0.95, so the law beyond 2^51 is one number,
+    its mass; on this side H(y), given that it is on this side, is uniform.
+    """
+    T, twin, count = ThalerMap(gamma), ThalerMap(gamma - 0.02), 50_000
+
+    def p_values(law: ThalerMap, s: Array) -> tuple[float, float]:
+        beyond = float(law.cdf(T.abel_inverse(2.0**51)))
+        u = law.cdf(T.abel_inverse(s[s < 2.0**51]))
+        mass = binomtest(int((s >= 2.0**51).sum()), count, beyond).pvalue
+        return mass, kstest((u - beyond) / (1 - beyond), "uniform").pvalue
+
+    kept = [x.s.abs().numpy() for x in states(gamma, 0.0, "fresh", count, last).values()]
+    assert worst([p_values(T, s) for s in kept]) > LEVEL
+    assert np.min([p_values(twin, s) for s in kept]) < LEVEL
 
 
 def test_the_fraction_in_Z_and_the_variance_are_the_invariant_laws() -> None:
@@ -209,7 +219,9 @@ def phase_tail(gamma: float, n: ArrayLike) -> Array:
         def H(y: mp.mpf) -> mp.mpf:
             return (y**A.e + (1 + y) ** A.e - 1) / 2**A.e
 
-        return np.array([float(H(A.inverse(k + 1)) - H(A.inverse(k + 2))) for k in np.ravel(n)])
+        return np.array(
+            [float(H(A.inverse(k + 1)) - H(A.inverse(k + 2))) for k in np.ravel(n).tolist()]
+        )
 
 
 def test_lengths_of_laminar_phases_by_the_mass_that_B_sends_there() -> None:
@@ -229,8 +241,9 @@ def test_lengths_of_laminar_phases_by_the_mass_that_B_sends_there() -> None:
             return (x**e + (1 + x) ** e - x0**e - (1 + x0) ** e) / 2**e
 
         found = np.array([float(excess(x)) for x in y])
-    # 1 - s has steps of 1.1e-16, which is 1e-8 of u where phases of 1e6 steps come from.
-    np.testing.assert_allclose(found, phase_tail(gamma, n), rtol=1e-7)
+    tolerance = 1e-9 + 2.0**-52 / high  # 1 - s comes in steps of 2^-53
+    assert np.all(np.abs(found / phase_tail(gamma, n) - 1) < tolerance)
+    assert tolerance.max() < 1e-5
     assert np.abs(found / phase_tail(0.601, n) - 1).max() > 1e-3  # the check can fail
 
 
@@ -269,6 +282,9 @@ def test_lengths_of_laminar_phases_along_orbits() -> None:
 # The orbit itself
 
 
+LOST = 1e9  # of a bound: the orbit is followed no longer
+
+
 def follow(T: ThalerMap, s: Array, y: list[mp.mpf], noise: ChaoticNoise) -> tuple[Array, Array]:
     """Return the largest error over its bound, and how many steps were followed, per orbit.
 
@@ -288,10 +304,11 @@ def follow(T: ThalerMap, s: Array, y: list[mp.mpf], noise: ChaoticNoise) -> tupl
         slope[inside] = (image[0] - image[1]) / (u[inside] * 2e-6)
         image = T.abel_return(1 - u)
         at_visit = 2 * slope * (bound + u * 2.0**-40) + 1e-10 * np.maximum(1, image)
-        bound = np.where(visiting, np.where(inside, at_visit, np.inf), bound)
+        at_visit = np.where(bound < LOST, at_visit, LOST)
+        bound = np.where(visiting, np.where(inside, at_visit, LOST), bound)
         y = [reference.thaler_exact(point, T.gamma) for point in y]
         _, state = noise.step(state)
-        alive = bound < 1e-2
+        alive = bound < 1e-2  # once lost, always lost: the bound never falls
         exact = T.abel(np.array([float(point) for point in y]))
         found = state.s.abs().numpy()
         rounding = 1e-13 * np.maximum(1, exact)
@@ -299,7 +316,7 @@ def follow(T: ThalerMap, s: Array, y: list[mp.mpf], noise: ChaoticNoise) -> tupl
         # Next to Z's ends, s = 0 or 1, the exact orbit may be on the other side.
         ends = np.abs(found - np.round(found)) < bound
         alive &= ~((found < 1.5) & ends)
-        bound[~alive] = np.inf
+        bound[~alive] = LOST
         ratio = np.where(alive, np.maximum(ratio, error), ratio)
         steps += alive
     return ratio, steps
@@ -382,9 +399,10 @@ def test_a_new_sign_is_independent_of_the_phase_it_starts_and_of_its_neighbours(
         new = state.s[s.abs() < 1]
         sign, size = torch.sign(new), new.abs()
         rank = size.argsort().argsort().double() / len(size) - 0.5
-        pairs += [(sign, torch.ones_like(sign)), (sign, rank), (sign, rank.abs() - 0.25)]
+        pairs += [(sign, torch.ones_like(sign))]
+        if s is start.s:  # else the dither, which shares bits with the sign, is all the rank has
+            pairs += [(sign, rank), (sign, rank.abs() - 0.25)]
         pairs += [(sign[k:], sign[:-k]) for k in (1, 2, 3, 4, 8, 16, 64, 256, 1024)]
-    pairs = [(a, b + 1e-9 * torch.randn(len(b), generator=torch.Generator())) for a, b in pairs]
     assert correlation_p(pairs) > LEVEL
     assert correlation_p([(sign, rank + 0.05 * sign), *pairs]) < LEVEL
 
@@ -392,7 +410,48 @@ def test_a_new_sign_is_independent_of_the_phase_it_starts_and_of_its_neighbours(
 # Stored values
 
 
-GOLDEN: dict[float, list[str]] = {}
+GOLDEN = {
+    0.55: [
+        "0x1.4666544682e96p+3",
+        "0x1.933fa64930c4ap+2",
+        "0x1.d3a7923512508p+2",
+        "0x1.8b357ea992ee9p-2",
+        "0x1.77f8e65633262p-1",
+        "-0x1.6764d9977bd6ap+0",
+        "0x1.2081049cc3036p+7",
+        "0x1.685014bfbc9bcp-2",
+    ],
+    0.6: [
+        "0x1.5d7142ec223dfp+3",
+        "-0x1.dba46ee241da2p+1",
+        "0x1.b64b030ff3560p-1",
+        "-0x1.5345b8332fa54p+3",
+        "-0x1.110df0fc14cebp-1",
+        "0x1.f30cbda62add0p-2",
+        "0x1.b9c74a0f88e46p-1",
+        "-0x1.16a93b64a325cp+2",
+    ],
+    0.75: [
+        "0x1.9fe5a1faea788p+4",
+        "0x1.f292e011152d0p-1",
+        "0x1.fcd51926b2500p+0",
+        "0x1.2cefea7504170p+4",
+        "-0x1.454d6873fe97cp+2",
+        "0x1.b5cdb9bf43860p+0",
+        "0x1.dcb0ab009b980p+3",
+        "-0x1.104853c3693ecp+1",
+    ],
+    0.95: [
+        "-0x1.9252222d787d8p+5",
+        "0x1.132db6f1fb39dp+38",
+        "-0x1.36d0474f80128p+0",
+        "-0x1.8b6a93155e168p+1",
+        "-0x1.25ea70e92433fp+14",
+        "-0x1.c7724179b4d14p+2",
+        "-0x1.2eaf577e44aabp+19",
+        "0x1.345b4a9743b61p+17",
+    ],
+}
 
 
 @pytest.mark.parametrize("engine", ["torch", "numba"])
@@ -489,7 +548,9 @@ def test_numba_asked_for_but_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     expected = ChaoticNoise(0.6).path(50, (30,))
     monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *rest: None if name == "numba" else find(name, *rest)
+        importlib.util,
+        "find_spec",
+        lambda name, *rest: None if name == "numba" else find(name, *rest),
     )
     with pytest.raises(ImportError, match=r"engine='numba' needs numba: pip install"):
         ChaoticNoise(0.6, engine="numba")

@@ -26,7 +26,9 @@ SIZES = [1, 7, 24, 1000, 1025]
 GAMMAS = [0.55, 0.6, 0.75, 0.95]
 
 
-def pair(gamma: float, beta: float = 0.0, signs: str = "fresh") -> tuple[ChaoticNoise, ChaoticNoise]:
+def pair(
+    gamma: float, beta: float = 0.0, signs: str = "fresh"
+) -> tuple[ChaoticNoise, ChaoticNoise]:
     """Return the same noise on both engines."""
     return (
         ChaoticNoise(gamma, beta, signs, engine="torch"),

@@ -68,12 +68,7 @@ FULL: Final = Sizes()
 
 def run(context: Context, sizes: Sizes = FULL, seed: int = 0) -> None:
     """Compute what the store lacks, print the tables and write ``noise.png``."""
-    tasks = [_sums_run(signs, beta, k, sizes.count, seed)
-             for k in sizes.steps for beta in BETAS for signs in FIRST_SIGN]  # fmt: skip
-    tasks += [_run(signs, seed, part="orbit", beta=BETAS[0], steps=sizes.shown)
-              for signs in FIRST_SIGN]  # fmt: skip
-    tasks += [_run("fresh", seed, part="tail", beta=0.0, orbits=sizes.orbits, steps=sizes.rounds)]
-    tracked = context.reporter.track(tasks, _label)
+    tracked = context.reporter.track(_tasks(sizes, seed), _label)
     records = [context.store.once(task, partial(_work, task)) for task in tracked]
     parts = _parts(records)
     _print(context, parts)
@@ -82,13 +77,22 @@ def run(context: Context, sizes: Sizes = FULL, seed: int = 0) -> None:
     context.reporter.say(f"figure: {path}")
 
 
+def _tasks(sizes: Sizes, seed: int) -> list[Run]:
+    tasks = [
+        _run(signs, seed, part="sums", beta=beta, steps=steps, count=sizes.count)
+        for steps in sizes.steps
+        for beta in BETAS
+        for signs in FIRST_SIGN
+    ]
+    for signs in FIRST_SIGN:
+        tasks.append(_run(signs, seed, part="orbit", beta=BETAS[0], steps=sizes.shown))
+    tail = {"part": "tail", "beta": 0.0, "steps": sizes.rounds, "orbits": sizes.orbits}
+    return [*tasks, _run("fresh", seed, **tail)]
+
+
 def _run(signs: str, seed: int, **hyperparameters: Any) -> Run:
     fixed = {"gamma": GAMMA, "first_sign": FIRST_SIGN[signs]}
     return Run("noise", "paper", signs, fixed | hyperparameters, seed)
-
-
-def _sums_run(signs: str, beta: float, steps: int, count: int, seed: int) -> Run:
-    return _run(signs, seed, part="sums", beta=beta, steps=steps, count=count)
 
 
 def _label(task: Run) -> str:
@@ -208,12 +212,13 @@ def _draw(parts: dict[str, list[Record]]) -> Figure:
 def _print(context: Context, parts: dict[str, list[Record]]) -> None:
     context.reporter.table(
         f"Sums of k values, gamma {GAMMA}: distances, and quantiles (the limit's in brackets)",
-        ["signs", "beta", "k", "KS to X(a, beta)", "KS to X(a, 0)", "5 %", "95 %"],
+        ["signs", "beta", "k", "KS limit", "KS symm.", "5 %", "95 %"],
         [_row(record) for record in parts["sums"]],
     )
     perfect = parts["sums"][0].metrics["ks_perfect"]
     context.reporter.say(
-        f"a perfect sample of this size has a KS distance of {perfect:.4f} on average"
+        "KS: distance to the limit X(1/gamma, beta) and to the symmetric law X(1/gamma, 0);\n"
+        f"a perfect sample of this size has {perfect:.4f} on average"
     )
     tail = parts["tail"][0]
     context.reporter.table(

@@ -21,7 +21,7 @@ from mpgd.optim.settings import (
     check_settings,
     is_perturbed,
 )
-from mpgd.optim.shards import local, place_of
+from mpgd.optim.shards import local
 from mpgd.optim.update import Scalar, descended, precision_of
 
 
@@ -157,34 +157,39 @@ class MPGD(Optimizer):
         if any("step" not in self.state[p] for p in group["params"]):
             self._ensure_states()
         shared = next_shared(self.state[group["params"][0]], group, eta)
+        states: list[State] = [self.state[p] for p in params]
         if uses_foreach(params, group):
-            descend_many(params, [self.state[p] for p in params], group, float(eta), shared)
+            descend_many(params, states, group, float(eta), shared)
+            count_steps(states, eta)
             return
-        for p in params:
-            descend_one(p, self.state[p], group, eta, shared)
+        if isinstance(eta, Tensor) or not fused.is_fusible(group):
+            fast: list[int] = []
+        else:
+            fast = fused.active_ones(params, states, group, eta)
+            fused_params, fused_states = [params[k] for k in fast], [states[k] for k in fast]
+            fused.descend(fused_params, fused_states, group, eta, shared)
+        for k, p in enumerate(params):
+            if k not in fast:
+                descend_one(p, states[k], group, eta, shared)
+        count_steps(states, eta)
 
 
 def descend_one(
     p: Tensor, state: State, group: dict[str, Any], eta: Scalar, shared: Tensor | None
 ) -> None:
-    """Update one parameter in place and advance its drivers."""
+    """Update one parameter in place and advance its drivers, all but the step count."""
     gradient = -p.grad if group["maximize"] else p.grad  # type: ignore[operator]
-    place = place_of(p)
-    fusible = not isinstance(eta, Tensor) and fused.can_fuse(p, group, place)
-    if fusible and is_active(state["step"], group, eta):
-        fused.descend(p, gradient, state, group, eta, shared, place)  # type: ignore[arg-type]
-        state["step"] += 1
-        return
     m, n = terms(p, state, group, eta, shared)
     x, precision = local(p), precision_of(local(p).dtype)
     new = descended(x.to(precision), local(gradient).to(precision), eta, m, n)  # type: ignore[arg-type]
     x.copy_(new)
-    count_step(state, eta)
 
 
-def count_step(state: State, eta: Scalar) -> None:
-    """Add 1 to the step, unless eta is 0."""
-    state["step"] += (eta != 0).to(torch.int64) if isinstance(eta, Tensor) else 1
+def count_steps(states: list[State], eta: Scalar) -> None:
+    """Add 1 to the steps, unless eta is 0."""
+    one = (eta != 0).to("cpu", torch.int64) if isinstance(eta, Tensor) else 1
+    if states:
+        torch._foreach_add_([state["step"] for state in states], one)
 
 
 def next_shared(state: State, group: dict[str, Any], eta: Scalar) -> Tensor | None:

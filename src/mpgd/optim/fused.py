@@ -1,7 +1,11 @@
-"""Hand a contiguous CPU parameter to the numba kernels; the same bits as the torch operations."""
+"""Hand the contiguous CPU parameters of a group to the numba kernels, all in one call.
+
+The bits are those of the torch operations in `mpgd.optim.update` and `mpgd.optim.orbits`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,99 +13,142 @@ import torch
 from torch import Tensor
 
 from mpgd.noise import ChaoticNoise
-from mpgd.noise.counter import extend_key, step_key
 from mpgd.noise.engines import use_fused
 from mpgd.noise.engines.threads import in_parts
-from mpgd.optim.orbits import NAMES, Group, State
-from mpgd.optim.settings import exponents, noises
-from mpgd.optim.shards import Place, local
+from mpgd.optim.orbits import NAMES, Group, State, is_active
+from mpgd.optim.settings import exponents, has_twins, noises
+from mpgd.optim.shards import local, place_of
 from mpgd.optim.update import strengths
 
-_NONE = np.empty(0)
+_CPU = torch.device("cpu")
+_ORBITS = (NAMES[0], f"{NAMES[0]}_twin", NAMES[1], f"{NAMES[1]}_twin")
+_NUMBERS = {torch.float32: np.float32, torch.float64: np.float64}
 
 
-def can_fuse(parameter: Tensor, group: Group, place: Place) -> bool:
+def is_fusible(group: Group) -> bool:
+    """Return whether the kernels know the group's noise and are allowed."""
+    return group["noise"] == "chaotic" and use_fused(group["engine"], _CPU)
+
+
+def takes(parameter: Tensor) -> bool:
     """Return whether the kernels take this parameter; otherwise torch operations do."""
-    if group["noise"] != "chaotic" or parameter.device.type != "cpu" or place.offset is None:
+    if parameter.device.type != "cpu":
         return False
     part = local(parameter)
-    if part.dtype not in (torch.float32, torch.float64) or not part.is_contiguous():
-        return False
-    return use_fused(group["engine"], parameter.device)
+    simple = part.dtype in _NUMBERS and part.is_contiguous()
+    return simple and place_of(parameter).offset is not None
 
 
 def descend(
-    parameter: Tensor, gradient: Tensor, state: State, group: Group, eta: float,
-    shared: Tensor | None, place: Place,
+    params: Sequence[Tensor], states: Sequence[State], group: Group, eta: float,
+    shared: Tensor | None,
 ) -> None:  # fmt: skip
-    """Update a parameter in place and advance its drivers."""
+    """Update parameters in place by their gradients and advance their drivers."""
+    if not params:
+        return
     from mpgd.optim import kernels
 
-    x, g = _flat(parameter), _flat(gradient)
-    number = x.dtype.type
-    scalar, cut = _prepare(state, group, eta, shared, place, number)
+    sign = -1.0 if group["maximize"] else 1.0
+    gradients = [local(p.grad).contiguous() for p in params]  # type: ignore[arg-type]
+    arguments, orbits = _drivers(group, eta)
+    for dtype, rows in _rows(params, gradients, states, group, orbits).items():
+        number = _NUMBERS[dtype]
+        m = number(0.0 if shared is None else arguments[0] * float(shared))
+        like, step = np.empty(0, number), number(sign * eta)
 
-    def run(first: int, last: int) -> None:
-        rest = cut(first, last)
-        kernels.descend(x[first:last], g[first:last], number(eta), scalar, *rest)
+        def run(part: Any, like: Any = like, step: Any = step, m: Any = m) -> None:
+            kernels.descend(part, like, step, m, shared is not None, *arguments[1:])
 
-    in_parts(len(x), run)
+        _run_in_parts(rows, dtype.itemsize, run)
 
 
 def displace(
-    parameter: Tensor, state: State, group: Group, eta: float, shared: Tensor | None, place: Place
-) -> Tensor:
-    """Return the perturbation of a parameter and advance its drivers."""
+    params: Sequence[Tensor], before: Sequence[Tensor], states: Sequence[State], group: Group,
+    eta: float, shared: Tensor | None,
+) -> None:  # fmt: skip
+    """Add the perturbation to parameters that were ``before``, and advance their drivers."""
+    if not params:
+        return
     from mpgd.optim import kernels
 
-    out = torch.empty_like(local(parameter))
-    x, p = _flat(parameter), _flat(out)
-    scalar, cut = _prepare(state, group, eta, shared, place, x.dtype.type)
+    arguments, orbits = _drivers(group, eta)
+    for dtype, rows in _rows(params, before, states, group, orbits).items():
+        number = _NUMBERS[dtype]
+        m = number(0.0 if shared is None else arguments[0] * float(shared))
+        like = np.empty(0, number)
 
-    def run(first: int, last: int) -> None:
-        kernels.displace(x[first:last], p[first:last], scalar, *cut(first, last))
+        def run(part: Any, like: Any = like, m: Any = m) -> None:
+            kernels.displace(part, like, m, shared is not None, *arguments[1:])
 
-    in_parts(len(x), run)
-    return out
-
-
-def _flat(tensor: Tensor) -> Any:
-    return local(tensor).detach().contiguous().view(-1).numpy()
+        _run_in_parts(rows, dtype.itemsize, run)
 
 
-def _prepare(
-    state: State, group: Group, eta: float, shared: Tensor | None, place: Place, number: Any
-) -> tuple[Any, Any]:
-    """Return the shared scalar term, and a function that gives a part's kernel arguments."""
+def _drivers(group: Group, eta: float) -> tuple[tuple[Any, ...], list[str | None]]:
+    """Return the strength of a shared driver and both drivers' constants; the orbits used."""
     scales = strengths(eta, group["mu"], group["sigma"], exponents(group))
-    drivers = [_driver(state, group, which, float(scales[which])) for which in (0, 1)]
-    scalar = number(0.0 if shared is None else scales[0] * float(shared))
-    offset = place.offset or 0
+    arguments: list[Any] = [float(scales[0])]
+    for noise, scale in zip(noises(group), scales, strict=True):
+        assert isinstance(noise, ChaoticNoise)
+        driver = noise.driver
+        rule = (np.int64(driver.threshold), np.int64(-(2**63) if driver.product else 0))
+        scaled = (float(scale) * driver.laminar_value, float(scale) * driver.burst_value)
+        arguments += [driver.returns.rows.reshape(-1), rule, scaled]
+    used = (group["mu"] and not group["shared_multiplicative"], group["sigma"])
+    wanted = [bool(used[0]), used[0] and has_twins(group), bool(used[1])]
+    wanted.append(used[1] and has_twins(group))
+    names = [name if want else None for name, want in zip(_ORBITS, wanted, strict=True)]
+    return tuple(arguments), names
 
-    def cut(first: int, last: int) -> list[Any]:
-        arguments: list[Any] = [offset + first]
-        for s, twin, *rest in drivers:
-            arguments += [s[first:last], twin[first:last], *rest]
-        return arguments
 
-    return scalar, cut
+def _rows(
+    params: Sequence[Tensor], others: Sequence[Tensor], states: Sequence[State], group: Group,
+    orbits: list[str | None],
+) -> dict[torch.dtype, list[list[int]]]:  # fmt: skip
+    """Return the kernels' rows by dtype; see `mpgd.optim.kernels` for the columns."""
+    found: dict[torch.dtype, list[list[int]]] = {}
+    for p, other, state in zip(params, others, states, strict=True):
+        x, place = local(p), place_of(p)
+        row = [x.data_ptr(), other.data_ptr()]
+        row += [0 if name is None else local(state[name]).data_ptr() for name in orbits]
+        row += [
+            x.numel(),
+            place.offset or 0,
+            int(state["key"]),
+            int(state["step"]) - group["start"],
+        ]
+        found.setdefault(x.dtype, []).append(row)
+    return found
 
 
-def _driver(state: State, group: Group, which: int, scale: float) -> tuple[Any, ...]:
-    """Return one driver's orbits, keys, table, sign rule and scaled values for the kernels."""
-    noise = noises(group)[which]
-    assert isinstance(noise, ChaoticNoise)
-    driver, key, turn = noise.driver, int(state["key"]), int(state["step"]) - group["start"]
-    used = group["sigma"] if which else group["mu"] and not group["shared_multiplicative"]
-    orbits = [
-        _flat(state[name]) if used and name in state else _NONE
-        for name in (NAMES[which], f"{NAMES[which]}_twin")
+def _run_in_parts(rows: list[list[int]], itemsize: int, run: Callable[[Any], None]) -> None:
+    """Call ``run`` on all rows, cut among torch's threads where there is enough to do."""
+    whole = np.array(rows, dtype=np.int64)
+    ends = np.cumsum(whole[:, 6])
+
+    def cut(first: int, last: int) -> None:
+        run(_between(whole, ends, first, last, itemsize))
+
+    in_parts(int(ends[-1]), cut)
+
+
+def _between(whole: Any, ends: Any, first: int, last: int, itemsize: int) -> Any:
+    """Return the rows of the elements from ``first`` to ``last`` of all rows together."""
+    if first == 0 and last == ends[-1]:
+        return whole
+    begins = ends - whole[:, 6]
+    skip = np.clip(first - begins, 0, whole[:, 6])
+    keep = np.clip(last - begins, 0, whole[:, 6]) - skip
+    rows = whole.copy()
+    sizes = np.array([itemsize, itemsize, 8, 8, 8, 8])
+    rows[:, :6] += np.where(rows[:, :6] != 0, skip[:, None] * sizes, 0)
+    rows[:, 6], rows[:, 7] = keep, rows[:, 7] + skip
+    return rows[keep > 0]
+
+
+def active_ones(params: list[Tensor], states: list[State], group: Group, eta: float) -> list[int]:
+    """Return which parameters the kernels take and perturb at this step."""
+    return [
+        k
+        for k, (p, state) in enumerate(zip(params, states, strict=True))
+        if takes(p) and is_active(state["step"], group, eta)
     ]
-    if not group["symmetric"]:
-        orbits[1] = _NONE
-    keys = tuple(
-        np.uint64(step_key(extend_key(key, number), turn) % 2**64) for number in (which, which + 2)
-    )
-    rule = (np.int64(driver.threshold), np.int64(-(2**63) if driver.product else 0))
-    scaled = (scale * driver.laminar_value, scale * driver.burst_value)
-    return (*orbits, keys, driver.returns.rows.reshape(-1), rule, scaled)

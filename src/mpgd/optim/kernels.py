@@ -1,37 +1,77 @@
-"""The update as one numba pass over a contiguous float32 or float64 parameter.
+"""The update as one numba pass over all contiguous float32 or float64 parameters of a group.
 
 Block by block: the drivers' values go to small buffers while the block's states are in the
 first-level cache, then the parameter is updated with the operations of `mpgd.optim.update`, in
 their order and precision, so the bits are the same.
+
+A parameter, or a part of one, is a row of integers: addresses, a length, and what its hash needs.
+One call takes all rows, because a call costs as much as a thousand elements.
 
 Import this module only where numba is installed.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
+import llvmlite.ir as ir
+import numba
 import numpy as np
+from numba import types
 
+from mpgd.noise.counter import MULTIPLIER, STRIDE
 from mpgd.noise.engines.fused import (
     BLOCK,
     WORDS,
     Floats,
-    _inline,
-    _jit,
-    _u,
     counted_down,
     find_visits,
+    inlined,
+    intrinsic,
+    jitted,
     take_returns,
     value_of,
 )
 
+# The columns of a row.
+X, OTHER, S1, TWIN1, S2, TWIN2, LENGTH, OFFSET, KEY, TURN = range(10)
+COLUMNS: Final = 10
 
-@_inline
+array_at: Any = numba.carray  # type: ignore[attr-defined]
+
+_u = np.uint64
+_MULTIPLIER, _STRIDE, _HALF = _u(MULTIPLIER), _u(STRIDE), _u(32)
+
+
+@intrinsic
+def pointer(typing_context: Any, address: Any) -> Any:
+    """Return an address as a pointer."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], ir.IntType(8).as_pointer())
+
+    return types.voidptr(types.int64), generate
+
+
+@inlined
+def mixed(x: Any) -> Any:
+    """`mpgd.noise.counter.mix`."""
+    x = (x ^ (x >> _HALF)) * _MULTIPLIER
+    x = (x ^ (x >> _HALF)) * _MULTIPLIER
+    return x ^ (x >> _HALF)
+
+
+@inlined
+def key_of(row: Any, number: int) -> Any:
+    """Return the key of this step of driver ``number``."""
+    own = mixed((_u(row[KEY]) + _STRIDE) ^ _u(number))
+    return mixed(own + _u(row[TURN]) * _STRIDE)
+
+
+@inlined
 def advance_block(
-    s: Floats, out: Floats, words: Any, first: Any, key: Any, table: Floats, rule: Any,
-    scaled: Any,
-) -> None:  # fmt: skip
+    s: Floats, out: Floats, words: Any, first: Any, key: Any, table: Floats, rule: Any, scaled: Any
+) -> None:
     """Write the scaled values of a block of states and advance them.
 
     ``rule`` is (threshold, product mask), ``scaled`` the strength times (c0, c1).
@@ -43,7 +83,7 @@ def advance_block(
     take_returns(s, words, first, key, table, rule[0], rule[1])
 
 
-@_inline
+@inlined
 def fill(
     out: Floats, scratch: Floats, s: Floats, twin: Floats, first: int, last: int, words: Any,
     offset: int, keys: Any, table: Floats, rule: Any, scaled: Any,
@@ -60,57 +100,76 @@ def fill(
         out[i] = scratch[i] - other[i]
 
 
-@_jit
+@inlined
+def orbit(row: Any, column: int) -> Floats:
+    """Return the states at the address in a column; none where it is 0."""
+    length = row[LENGTH] if row[column] != 0 else 0
+    return array_at(pointer(row[column]), (length,), np.float64)
+
+
+@jitted
 def descend(
-    x: Floats, gradient: Floats, eta: Any, shared: Any, offset: int,
-    s1: Floats, twin1: Floats, keys1: Any, table1: Floats, rule1: Any, scaled1: Any,
-    s2: Floats, twin2: Floats, keys2: Any, table2: Floats, rule2: Any, scaled2: Any,
+    rows: Any, like: Floats, eta: Any, shared: Any, has_shared: bool,
+    table1: Floats, rule1: Any, scaled1: Any, table2: Floats, rule2: Any, scaled2: Any,
 ) -> None:  # fmt: skip
-    """X <- x - eta g - m x + n in place; empty states mean no such term, ``shared`` adds to m."""
+    """Set x <- x - eta g - m x + n in place; the column OTHER holds g, ``shared`` is a common m."""
     words, scratch = np.empty(WORDS, np.uint64), np.empty(2 * BLOCK)
-    m, n = np.full(BLOCK, shared, x.dtype), np.zeros(BLOCK, x.dtype)
-    multiplicative, additive = len(s1) > 0 or shared != 0, len(s2) > 0
-    for first in range(0, len(x), BLOCK):
-        last = min(first + BLOCK, len(x))
-        if len(s1) > 0:
-            fill(m, scratch, s1, twin1, first, last, words, offset, keys1, table1, rule1, scaled1)
-        if additive:
-            fill(n, scratch, s2, twin2, first, last, words, offset, keys2, table2, rule2, scaled2)
-        old, g = x[first:last], gradient[first:last]
-        if multiplicative and additive:
-            for i in range(len(old)):
-                old[i] = ((old[i] - g[i] * eta) - m[i] * old[i]) + n[i]
-        elif multiplicative:
-            for i in range(len(old)):
-                old[i] = (old[i] - g[i] * eta) - m[i] * old[i]
-        else:
-            for i in range(len(old)):
-                old[i] = (old[i] - g[i] * eta) + n[i]
+    m, n = np.full(BLOCK, shared, like.dtype), np.zeros(BLOCK, like.dtype)
+    for row in rows:
+        x = array_at(pointer(row[X]), (row[LENGTH],), like.dtype)
+        gradient = array_at(pointer(row[OTHER]), (row[LENGTH],), like.dtype)
+        s1, twin1, s2, twin2 = orbit(row, S1), orbit(row, TWIN1), orbit(row, S2), orbit(row, TWIN2)
+        keys1, keys2 = (key_of(row, 0), key_of(row, 2)), (key_of(row, 1), key_of(row, 3))
+        multiplicative, additive = len(s1) > 0 or has_shared, len(s2) > 0
+        for first in range(0, len(x), BLOCK):
+            last = min(first + BLOCK, len(x))
+            if len(s1) > 0:
+                fill(m, scratch, s1, twin1, first, last, words, row[OFFSET], keys1, table1, rule1,
+                     scaled1)  # fmt: skip
+            if additive:
+                fill(n, scratch, s2, twin2, first, last, words, row[OFFSET], keys2, table2, rule2,
+                     scaled2)  # fmt: skip
+            old, g = x[first:last], gradient[first:last]
+            if multiplicative and additive:
+                for i in range(len(old)):
+                    old[i] = ((old[i] - g[i] * eta) - m[i] * old[i]) + n[i]
+            elif multiplicative:
+                for i in range(len(old)):
+                    old[i] = (old[i] - g[i] * eta) - m[i] * old[i]
+            else:
+                for i in range(len(old)):
+                    old[i] = (old[i] - g[i] * eta) + n[i]
 
 
-@_jit
+@jitted
 def displace(
-    x: Floats, out: Floats, shared: Any, offset: int,
-    s1: Floats, twin1: Floats, keys1: Any, table1: Floats, rule1: Any, scaled1: Any,
-    s2: Floats, twin2: Floats, keys2: Any, table2: Floats, rule2: Any, scaled2: Any,
+    rows: Any, like: Floats, shared: Any, has_shared: bool,
+    table1: Floats, rule1: Any, scaled1: Any, table2: Floats, rule2: Any, scaled2: Any,
 ) -> None:  # fmt: skip
-    """Write the perturbation n - m x to ``out`` and advance the states."""
+    """Set x <- x + (n - m old) in place; the column OTHER holds the parameter before the step."""
     words, scratch = np.empty(WORDS, np.uint64), np.empty(2 * BLOCK)
-    m, n = np.full(BLOCK, shared, x.dtype), np.zeros(BLOCK, x.dtype)
-    multiplicative, additive = len(s1) > 0 or shared != 0, len(s2) > 0
-    for first in range(0, len(x), BLOCK):
-        last = min(first + BLOCK, len(x))
-        if len(s1) > 0:
-            fill(m, scratch, s1, twin1, first, last, words, offset, keys1, table1, rule1, scaled1)
-        if additive:
-            fill(n, scratch, s2, twin2, first, last, words, offset, keys2, table2, rule2, scaled2)
-        old, p = x[first:last], out[first:last]
-        if multiplicative and additive:
-            for i in range(len(old)):
-                p[i] = n[i] - m[i] * old[i]
-        elif multiplicative:
-            for i in range(len(old)):
-                p[i] = -(m[i] * old[i])
-        else:
-            for i in range(len(old)):
-                p[i] = n[i]
+    m, n = np.full(BLOCK, shared, like.dtype), np.zeros(BLOCK, like.dtype)
+    for row in rows:
+        x = array_at(pointer(row[X]), (row[LENGTH],), like.dtype)
+        before = array_at(pointer(row[OTHER]), (row[LENGTH],), like.dtype)
+        s1, twin1, s2, twin2 = orbit(row, S1), orbit(row, TWIN1), orbit(row, S2), orbit(row, TWIN2)
+        keys1, keys2 = (key_of(row, 0), key_of(row, 2)), (key_of(row, 1), key_of(row, 3))
+        multiplicative, additive = len(s1) > 0 or has_shared, len(s2) > 0
+        for first in range(0, len(x), BLOCK):
+            last = min(first + BLOCK, len(x))
+            if len(s1) > 0:
+                fill(m, scratch, s1, twin1, first, last, words, row[OFFSET], keys1, table1, rule1,
+                     scaled1)  # fmt: skip
+            if additive:
+                fill(n, scratch, s2, twin2, first, last, words, row[OFFSET], keys2, table2, rule2,
+                     scaled2)  # fmt: skip
+            new, old = x[first:last], before[first:last]
+            if multiplicative and additive:
+                for i in range(len(old)):
+                    new[i] = new[i] + (n[i] - m[i] * old[i])
+            elif multiplicative:
+                for i in range(len(old)):
+                    new[i] = new[i] + -(m[i] * old[i])
+            else:
+                for i in range(len(old)):
+                    new[i] = new[i] + n[i]

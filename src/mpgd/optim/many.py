@@ -23,7 +23,10 @@ Tensors = list[Tensor]
 def descend_many(
     params: Tensors, states: list[State], group: Group, eta: float, shared: Tensor | None
 ) -> None:
-    """Update parameters in place and advance their drivers; the loop is `descent.descend_one`."""
+    """Update parameters in place and advance their drivers, all but the step counts.
+
+    The loop that says the same is over `descent.descend_one`.
+    """
     if not params:
         return
     xs = [local(p) for p in params]
@@ -41,7 +44,6 @@ def descend_many(
     if n:
         torch._foreach_add_([new[k] for k in moving], n)
     torch._foreach_copy_(xs, new)
-    torch._foreach_add_([state["step"] for state in states], 1)
 
 
 def _terms(

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,8 @@ class Place:
 
 def is_sharded(tensor: Tensor) -> bool:
     """Return whether ``tensor`` is a DTensor, without importing torch.distributed for others."""
+    if type(tensor) is Tensor or type(tensor) is nn.Parameter:
+        return False
     return hasattr(tensor, "placements") and hasattr(tensor, "device_mesh")
 
 

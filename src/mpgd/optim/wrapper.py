@@ -17,11 +17,11 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from mpgd.optim import checkpoint, fused
-from mpgd.optim.descent import as_scalar, count_step, next_shared, refuse_sparse
+from mpgd.optim.descent import as_scalar, count_steps, next_shared, refuse_sparse
 from mpgd.optim.orbits import State, ensure, ensure_shared, is_active, terms
 from mpgd.optim.settings import DEFAULTS, check_learning_rate, check_settings, is_perturbed
-from mpgd.optim.shards import local, place_of
-from mpgd.optim.update import Scalar, displacement, precision_of
+from mpgd.optim.shards import local
+from mpgd.optim.update import displacement, precision_of
 
 PREFIX = "perturbation."
 
@@ -131,14 +131,18 @@ class Perturbed(Optimizer):
         return loss
 
     def _displace_group(self, group: dict[str, Any], old: dict[Tensor, Tensor]) -> None:
-        eta = as_scalar(group["lr"])
+        eta = float(group["lr"])
         shared = next_shared(self._orbits[group["params"][0]], group, eta)
-        for p in group["params"]:
-            if p.grad is not None:
-                state = self._orbits[p]
-                if is_active(state["step"], group, eta):
-                    displace_one(p, old.get(p), state, group, eta, shared)
-                count_step(state, eta)
+        params = [p for p in group["params"] if p.grad is not None]
+        states = [self._orbits[p] for p in params]
+        fast = fused.active_ones(params, states, group, eta) if fused.is_fusible(group) else []
+        before = [old.get(params[k], local(params[k])) for k in fast]
+        chosen = [params[k] for k in fast], before, [states[k] for k in fast]
+        fused.displace(*chosen, group, eta, shared)
+        for k, p in enumerate(params):
+            if k not in fast and is_active(states[k]["step"], group, eta):
+                displace_one(p, old.get(p), states[k], group, eta, shared)
+        count_steps(states, eta)
 
     def state_dict(self) -> dict[str, Any]:
         """Return both states; the drivers' entries begin with ``perturbation.``."""
@@ -171,19 +175,14 @@ class Perturbed(Optimizer):
 
 
 def displace_one(
-    p: Tensor, old: Tensor | None, state: State, group: dict[str, Any], eta: Scalar,
+    p: Tensor, old: Tensor | None, state: State, group: dict[str, Any], eta: float,
     shared: Tensor | None,
 ) -> None:  # fmt: skip
     """Add the perturbation to a parameter that was ``old`` before the step."""
-    x, place = local(p), place_of(p)
-    precision = precision_of(x.dtype)
+    x, precision = local(p), precision_of(local(p).dtype)
+    m, n = terms(p, state, group, eta, shared)
     start = x if old is None else old  # without a multiplicative term it is not read
-    if fused.can_fuse(p, group, place):
-        shift = fused.displace(start, state, group, float(eta), shared, place)
-    else:
-        m, n = terms(p, state, group, eta, shared)
-        shift = displacement(start.to(precision), m, n)
-    x.copy_(x.to(precision) + shift)
+    x.copy_(x.to(precision) + displacement(start.to(precision), m, n))
 
 
 def _split(state_dict: dict[str, Any]) -> tuple[dict[Any, Any], dict[Any, Any]]:

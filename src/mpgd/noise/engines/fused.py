@@ -94,15 +94,17 @@ def mask_of_visits(typing_context: Any, s: Any, first: Any) -> Any:
     return types.uint64(s, types.uint64), generate
 
 
-def _jit(function: Any) -> Any:
+def jitted(function: Any) -> Any:
+    """Compile a kernel, keep it on disk, and run it without the interpreter's lock."""
     return numba.njit(cache=True, nogil=True)(function)
 
 
-def _inline(function: Any) -> Any:
+def inlined(function: Any) -> Any:
+    """Compile a function into its callers."""
     return numba.njit(inline="always")(function)
 
 
-@_inline
+@inlined
 def value_of(s: float, c0: float, c1: float) -> float:
     """Return chi c0 in a laminar phase, chi c1 in Z."""
     bits = bits_of(s)
@@ -110,14 +112,14 @@ def value_of(s: float, c0: float, c1: float) -> float:
     return double_of(bits_of(magnitude) ^ (bits & _SIGN))
 
 
-@_inline
+@inlined
 def counted_down(s: float) -> float:
     """Return |s| - 1 with the sign bit of s. For a state in Z its magnitude is u = 1 - |s|."""
     position = abs(s)
     return math.copysign((position if position < LONGEST else LONGEST) - 1.0, s)
 
 
-@_inline
+@inlined
 def visited(u: float, index: Any, key: Any, table: Floats, threshold: Any, product: Any) -> float:
     """Return the state after a visit to Z, given the counted-down one; see `tensor.visit`."""
     bits = bits_of(u) & _MAGNITUDE
@@ -131,7 +133,7 @@ def visited(u: float, index: Any, key: Any, table: Floats, threshold: Any, produ
     return double_of(bits_of(b) ^ drawn ^ (bits_of(u) & product))
 
 
-@_inline
+@inlined
 def find_visits(s: Floats, words: Any) -> None:
     """Write one bit per state of a block: is it in Z?"""
     whole = len(s) // 64
@@ -145,7 +147,7 @@ def find_visits(s: Floats, words: Any) -> None:
         words[whole] = word
 
 
-@_inline
+@inlined
 def take_returns(
     s: Floats, words: Any, first: Any, key: Any, table: Floats, threshold: Any, product: Any
 ) -> None:
@@ -158,7 +160,7 @@ def take_returns(
             s[i] = visited(s[i], first + i, key, table, threshold, product)
 
 
-@_jit
+@jitted
 def advance_values(
     s: Floats, values: Floats, offset: int, key: Any, table: Floats, threshold: int, product: Any,
     c0: float, c1: float,
@@ -174,7 +176,7 @@ def advance_values(
         take_returns(block, words, _u(offset + first), key, table, threshold, product)
 
 
-@_jit
+@jitted
 def advance_sums(
     s: Floats, sums: Floats, steps: int, offset: int, keys: Any, table: Floats, threshold: int,
     product: Any, c0: float, c1: float,

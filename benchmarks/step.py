@@ -1,0 +1,169 @@
+"""What one optimizer step costs per parameter, beside plain and Gaussian-perturbed SGD.
+
+The Gaussian scheme is written as a user would write it after `torch.optim.SGD`: two normal
+tensors, one scaled by the old parameters. The memory floor is one compiled pass that reads and
+writes the bytes that MPGD must touch and does next to nothing with them.
+"""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+from typing import Any, Final
+
+import numba
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from benchmarks.timing import Case, Claim, Table, Timing, interleaved, threads
+from mpgd import MPGD, perturb
+
+LR, MU, SIGMA, GAMMA = 0.1, 0.01, 0.02, 0.6
+SIZES: Final = (10_000, 1_000_000, 10_000_000)
+SMALL_NET: Final = ((64, 120), (120,), (120, 16), (16,), (16, 10), (10,))  # 9,906 parameters
+
+SGD, GAUSSIAN, FLOOR = "SGD", "SGD + two `randn_like`", "memory floor"
+NUMBA, TORCH, SYMMETRIC = "MPGD, numba", "MPGD, torch", "MPGD, numba, symmetric"
+ADAMW, PERTURBED = "AdamW", "`perturb(AdamW)`"
+
+
+def parameters(size: int) -> list[Tensor]:
+    """Return float32 parameters with gradients: a small net at 10^4, else one tensor."""
+    shapes = SMALL_NET if size == SIZES[0] else ((size,),)
+    generator = torch.Generator().manual_seed(0)
+    found = []
+    for shape in shapes:
+        p = nn.Parameter(torch.randn(shape, generator=generator))
+        p.grad = torch.randn(shape, generator=generator)
+        found.append(p)
+    return found
+
+
+def optimizer_step(make: Callable[[list[Tensor]], torch.optim.Optimizer], size: int) -> Case:
+    """Return one step of an optimizer on fresh parameters."""
+    return make(parameters(size)).step
+
+
+def gaussian_step(size: int) -> Case:
+    """Return the Gaussian scheme: the noises are drawn and the old parameters used, in place."""
+    params = parameters(size)
+    sgd = torch.optim.SGD(params, lr=LR)
+    scale = LR**GAMMA
+
+    @torch.no_grad()
+    def step() -> None:
+        shifts = [
+            torch.randn_like(p)
+            .mul_(SIGMA * scale)
+            .addcmul_(torch.randn_like(p), p, value=-MU * scale)
+            for p in params
+        ]
+        sgd.step()
+        torch._foreach_add_(params, shifts)
+
+    return step
+
+
+@numba.njit(nogil=True)
+def touch(x: Any, g: Any, s1: Any, s2: Any) -> None:
+    """Read g, read and write x and two float64 states."""
+    for i in range(len(x)):
+        x[i] += g[i] * numba.float32(1e-9)
+        s1[i] += 1.0
+        s2[i] += 1.0
+
+
+def floor_step(size: int) -> Case:
+    """Return the memory floor on torch's number of threads."""
+    from mpgd.noise.engines.threads import in_parts
+
+    x, g = (np.zeros(size, np.float32) for _ in range(2))
+    s1, s2 = (np.zeros(size) for _ in range(2))
+
+    def run(first: int, last: int) -> None:
+        part = slice(first, last)
+        touch(x[part], g[part], s1[part], s2[part])
+
+    return lambda: in_parts(size, run)
+
+
+def cases(size: int) -> dict[str, Case]:
+    """Return every row of the table at one size."""
+    noise = {"mu": MU, "sigma": SIGMA, "gamma": GAMMA}
+    return {
+        SGD: optimizer_step(lambda p: torch.optim.SGD(p, lr=LR), size),
+        GAUSSIAN: gaussian_step(size),
+        NUMBA: optimizer_step(lambda p: MPGD(p, LR, **noise), size),
+        TORCH: optimizer_step(lambda p: MPGD(p, LR, **noise, engine="torch"), size),
+        SYMMETRIC: optimizer_step(lambda p: MPGD(p, LR, **noise, symmetric=True), size),
+        ADAMW: optimizer_step(lambda p: torch.optim.AdamW(p, lr=1e-3), size),
+        PERTURBED: optimizer_step(lambda p: perturb(torch.optim.AdamW(p, lr=1e-3), **noise), size),
+        FLOOR: floor_step(size),
+    }
+
+
+def table(size: int, count: int, rounds: int) -> Table:
+    """Return nanoseconds per parameter at one size and thread count, with the promises."""
+    with threads(count):
+        t = interleaved(cases(size), rounds if size < SIZES[2] else max(3, rounds // 3))
+    rows = [
+        [
+            name,
+            *(f"{x * 1e9 / size:.2f}" for x in (timing.median, timing.best)),
+            f"{timing.over(t[GAUSSIAN]):.2f}",
+            f"{timing.over(t[FLOOR]):.2f}",
+        ]
+        for name, timing in t.items()
+    ]
+    columns = ["ns per parameter", "median", "best", "relative to Gaussian", "to the floor"]
+    words = "one thread" if count == 1 else f"{count} threads"
+    return Table(
+        f"One step, {size:,} parameters, {words}", columns, rows, (), claims(t, size, count)
+    )
+
+
+def claims(t: dict[str, Timing], size: int, count: int) -> list[Claim]:
+    """Return what must show at this size."""
+    if size == SIZES[0]:
+        return [Claim("MPGD / SGD, at most 4", t[NUMBA].over(t[SGD]), 4, at_least=False)]
+    bound = 0.55 if count == 1 else 0.28
+    ratio, floor = t[NUMBA].over(t[GAUSSIAN]), t[NUMBA].over(t[FLOOR])
+    return [
+        Claim(f"MPGD / Gaussian, at most {bound}", ratio, bound, at_least=False),
+        Claim("MPGD / memory floor, at most 3", floor, 3, at_least=False),
+    ]
+
+
+def memory(rounds: int) -> Table:
+    """Return bytes of state per parameter, and what a step allocates and gives back."""
+    size, rows = SIZES[1], []
+    makers = {
+        NUMBA: lambda p: MPGD(p, LR, mu=MU, sigma=SIGMA),
+        SYMMETRIC: lambda p: MPGD(p, LR, mu=MU, sigma=SIGMA, symmetric=True),
+        PERTURBED: lambda p: perturb(torch.optim.AdamW(p), mu=MU, sigma=SIGMA),
+    }
+    for name, make in makers.items():
+        optimizer = make(parameters(size))
+        optimizer.step()
+        tensors = [v for s in optimizer.state_dict()["state"].values() for v in s.values()]
+        state = sum(v.numel() * v.element_size() for v in tensors if torch.is_tensor(v))
+        tracemalloc.start()
+        optimizer.step()
+        kept, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        rows.append([name, f"{state / size:.1f}", f"{kept / size:.4f}"])
+    columns = ["10^6 float32 parameters", "state, bytes per parameter", "kept by a step (Python)"]
+    return Table(
+        "Memory", columns, rows, ["Each driver holds 8 bytes per parameter; AdamW adds 8."]
+    )
+
+
+TABLES = [
+    *(
+        lambda rounds, size=size, count=count: table(size, count, rounds)
+        for size in SIZES
+        for count in (1, 2)
+    ),
+    memory,
+]
