@@ -25,6 +25,7 @@ DIGITS = 50
 FAR = 64  # the fit is used for z >= FAR
 FITTED_TO = 1e3  # and was fitted for z from FAR to here
 ORDER = 12  # powers z^(1 - r) with r <= ORDER
+TERMS = 50  # but no more of them
 
 
 def branch_point(gamma: float) -> mp.mpf:
@@ -107,7 +108,7 @@ class Abel:
             for r in sorted(r for r in all_r if 1 < r <= ORDER):
                 if not found or r - found[-1] > 1e-6:
                     found.append(r)
-            return [1 - r for r in found]
+            return [1 - r for r in found[:TERMS]]
 
     @cached_property
     def coefficients(self) -> list[mp.mpf]:

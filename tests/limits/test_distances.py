@@ -33,7 +33,8 @@ def test_the_energy_distance_of_vectors_is_its_definition() -> None:
     squared = 2 * mean(x, y) - mean(x, x) - mean(y, y)
     found = distances_in_law(x, y, resamples=0)
     assert found["energy"].value == pytest.approx(np.sqrt(squared), rel=1e-10)
-    assert found["ks"].value == max(ks_2samp(x[:, k], y[:, k]).statistic for k in range(3))
+    largest = max(ks_2samp(x[:, k], y[:, k]).statistic for k in range(3))
+    assert found["ks"].value == pytest.approx(largest, abs=1e-12)
     column = distances_in_law(x[:, :1], y[:, :1], resamples=0)
     padded = distances_in_law(x * [1, 0, 0], y * [1, 0, 0], resamples=0)
     assert padded["energy"].value == pytest.approx(column["energy"].value, rel=1e-9)
@@ -60,16 +61,18 @@ def test_intervals_cover_a_known_distance() -> None:
         found = distances_in_law(rng.normal(size=300), rng.normal(1, size=300), 200, seed=seed)
         for name in NAMES:
             hits[name] += found[name].low <= true[name] <= found[name].high
-    assert all(50 <= hit for hit in hits.values()), hits
+    assert all(hit >= 50 for hit in hits.values()), hits
 
 
-def test_intervals_of_equal_laws_reach_down_to_zero() -> None:
-    low = []
-    for seed in range(40):
+def test_intervals_of_equal_laws_begin_at_zero() -> None:
+    """Nominally 95 % of them do; 200 pairs, three distances that hang together."""
+    zero = []
+    for seed in range(200):
         rng = np.random.default_rng(100 + seed)
-        found = distances_in_law(rng.normal(size=400), rng.normal(size=400), 100)
-        low.append([found[name].low for name in NAMES])
-    assert (np.array(low) == 0.0).mean() > 0.9
+        found = distances_in_law(rng.normal(size=100), rng.normal(size=150), 100)
+        zero.append([found[name].low == 0.0 for name in NAMES])
+    assert np.mean(zero, axis=0).min() > 0.88
+    assert all(one.low <= one.value <= one.high for one in found.values())
 
 
 def test_the_seed_decides() -> None:
@@ -77,7 +80,7 @@ def test_the_seed_decides() -> None:
     x, y = rng.normal(size=100), rng.normal(size=100)
     assert distances_in_law(x, y, seed=1) == distances_in_law(x, y, seed=1)
     assert distances_in_law(x, y, seed=1) != distances_in_law(x, y, seed=2)
-    assert str(Distance(0.5, 0.25, 0.75)) == "0.5000 [0.2500, 0.7500]"
+    assert str(Distance(0.5, 0.25, 0.75, 0.1)) == "0.5000 [0.2500, 0.7500]"
     assert distances_in_law(x, x, resamples=0)["energy"].value == 0.0
 
 

@@ -12,10 +12,10 @@ from scipy.linalg import expm
 from scipy.stats import kstest
 from torch import Tensor
 
+from conftest import LEVEL
 from mpgd import StableLaw, StableNoise
 from mpgd.limits import Diagonal, Field, Linear, MarcusSDE, coarsen
 from mpgd.limits.streams import open_stream
-from tests.conftest import LEVEL
 
 J = [[0.0, -1.0], [1.0, 0.0]]
 Drift = Callable[[Tensor], Tensor]
@@ -25,9 +25,13 @@ def double_well(x: Tensor) -> Tensor:
     return 2.0 * torch.tanh(2.0 * x) - x
 
 
+def f64(values: object) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
 def jumps(*sizes: float) -> Tensor:
     """One path and one driver, an increment per step."""
-    return torch.tensor(sizes, dtype=torch.float64).reshape(-1, 1, 1)
+    return f64(sizes).reshape(-1, 1, 1)
 
 
 @pytest.mark.parametrize("alpha", [1.2, 1.6, 2.0])
@@ -57,8 +61,8 @@ def test_the_appendix_example_is_right_in_marcus_and_wrong_in_ito() -> None:
         sde.solve([1.0, 0.0], steps=3, increments=jumps(0.0, theta, 0.0), integral=i).final[0]
         for i in ("marcus", "ito")
     )
-    torch.testing.assert_close(marcus, torch.tensor([math.cos(theta), math.sin(theta)]).double())
-    torch.testing.assert_close(ito, torch.tensor([1.0, theta]).double())
+    torch.testing.assert_close(marcus, f64([math.cos(theta), math.sin(theta)]))
+    torch.testing.assert_close(ito, f64([1.0, theta]))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +70,7 @@ def test_the_appendix_example_is_right_in_marcus_and_wrong_in_ito() -> None:
 )
 def test_linear_flows_are_matrix_exponentials(M: list[list[float]]) -> None:
     """A rotation, a spiral, a Jordan block (not normal), a symmetric matrix."""
-    x, t = torch.tensor([[0.3, -0.8]]).double(), torch.tensor([[1.7]]).double()
+    x, t = f64([[0.3, -0.8]]), f64([[1.7]])
     expected = expm(1.7 * np.array(M)) @ x[0].numpy()
     np.testing.assert_allclose(Linear(M).flow(x, t)[0].numpy(), expected, rtol=1e-12)
 
@@ -85,8 +89,8 @@ def test_fields_follow_the_closed_flows() -> None:
 @pytest.mark.parametrize("jump", [-1e6, -30.0, 1e-9, 5.0, 1e6])
 def test_a_stiff_flow_over_a_huge_jump(jump: float) -> None:
     """dz/dr = sin(z) dL has tan(z/2) = tan(x/2) exp(dL); a large dL ends in the sink at pi."""
-    x = torch.tensor([[0.5], [1.5]]).double()
-    z = Field(torch.sin).flow(x, torch.full((2, 1), jump).double())
+    x = f64([[0.5], [1.5]])
+    z = Field(torch.sin).flow(x, f64([[jump], [jump]]))
     expected = 2.0 * torch.atan(torch.tan(x / 2) * math.exp(min(jump, 700.0)))
     torch.testing.assert_close(z, expected, rtol=1e-6, atol=1e-8)
 
@@ -147,8 +151,7 @@ def test_marcus_and_ito_agree_for_constant_b(b: float | Tensor | np.ndarray) -> 
     torch.testing.assert_close(marcus, ito, rtol=1e-13, atol=1e-13)
     differ = MarcusSDE(double_well, [(Diagonal(1.0), StableLaw(1.5, 0.5))])
     marcus, ito = (
-        differ.solve([0.1, 0.2], 1.0, 50, 100, seed=3, integral=i).final
-        for i in ("marcus", "ito")
+        differ.solve([0.1, 0.2], 1.0, 50, 100, seed=3, integral=i).final for i in ("marcus", "ito")
     )
     assert (marcus - ito).abs().median() > 1e-2
 
@@ -169,7 +172,7 @@ def test_what_is_stored_does_not_change_the_path() -> None:
     assert end.times.tolist() == [0.0, 2.0]
     assert torch.equal(end.final, many.final)
     assert torch.equal(many.x[1], many.x[2])  # between two steps the earlier state holds
-    assert torch.equal(many.x[0], torch.full((5, 1), 0.1).double())
+    assert torch.equal(many.x[0], f64([[0.1]] * 5))
 
 
 def test_a_path_depends_on_the_seed_and_its_number_alone() -> None:

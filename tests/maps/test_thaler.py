@@ -5,8 +5,8 @@ from __future__ import annotations
 import mpmath as mp
 import numpy as np
 import pytest
-import reference
 
+import reference
 from mpgd import ChaoticNoise, ThalerMap
 
 GAMMAS = [0.51, 0.55, 0.6, 2 / 3, 0.75, 0.8, 0.95]
@@ -46,8 +46,9 @@ def test_T_keeps_its_digits_next_to_y_star(gamma: float) -> None:
     assert relative_errors_of_T(gamma, y).max() < 1e-13
 
 
-def test_the_textbook_formula_does_not(gamma: float = 0.6) -> None:
+def test_the_textbook_formula_does_not() -> None:
     """The two tests above can fail: T by powers loses its digits at both places."""
+    gamma = 0.6
     for y in (1e-30, ThalerMap(gamma).y_star + 1e-15):
         exact = float(reference.thaler_exact(mp.mpf(y), gamma))
         assert abs(reference.thaler(np.array(y), gamma) / exact - 1) > 1e-13
@@ -150,10 +151,10 @@ def test_A_counts_the_left_branch_down(gamma: float) -> None:
 def test_A_and_its_inverse_agree_with_an_independent_fit(gamma: float) -> None:
     T, A = ThalerMap(gamma), reference.abel(gamma)
     assert max(A.residual(z) for z in (64, 70, 90, 150, 1e3, 1e5)) < 1e-25
-    y = [1e-40, 1e-6, 3e-3, 0.02, 0.1, 0.3, 0.56, 0.6, 0.9, 0.999]
+    y = [1e-40, 1e-6, 3e-3, 0.1, 0.56, 0.6, 0.999]
     exact = np.array([float(A.value(x)) for x in y])
     assert np.all(np.abs(T.abel(y) - exact) <= 1e-13 * np.maximum(1, exact))
-    s = [0.0, 1e-9, 0.3, 0.999, 1.5, 7.3, 33.0, 36.5, 1e3, 1e9, 2.0**52]
+    s = [0.0, 0.3, 0.999, 7.3, 36.5, 1e3, 2.0**52]
     np.testing.assert_allclose(T.abel_inverse(s), [float(A.inverse(x)) for x in s], rtol=1e-13)
 
 

@@ -14,13 +14,13 @@ from itertools import product as words
 import mpmath as mp
 import numpy as np
 import pytest
-import reference
 import torch
-from conftest import LEVEL
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binomtest, kstest, norm, poisson
 from torch import Tensor
 
+import reference
+from conftest import LEVEL
 from mpgd import ChaoticNoise, NoiseState, StableLaw, ThalerMap
 
 Array = NDArray[np.float64]
@@ -61,7 +61,7 @@ def test_the_law_is_stationary(gamma: float, last: int) -> None:
     Starts are clamped at 2^52, 14 % of them at gamma 0.95, so the law beyond 2^51 is one number,
     its mass; on this side H(y), given that it is on this side, is uniform.
     """
-    T, twin, count = ThalerMap(gamma), ThalerMap(gamma - 0.02), 50_000
+    T, twin, count = ThalerMap(gamma), ThalerMap(gamma - 0.03), 20_000
 
     def p_values(law: ThalerMap, s: Array) -> tuple[float, float]:
         beyond = float(law.cdf(T.abel_inverse(2.0**51)))
@@ -76,11 +76,11 @@ def test_the_law_is_stationary(gamma: float, last: int) -> None:
 
 def test_the_fraction_in_Z_and_the_variance_are_the_invariant_laws() -> None:
     noise, T = ChaoticNoise(0.6), ThalerMap(0.6)
-    kept = states(0.6, 0.0, "fresh", 50_000, 1000)
+    kept = states(0.6, 0.0, "fresh", 20_000, 1000)
     visits = [int((state.s.abs() < 1).sum()) for state in kept.values()]
     p = T.burst_probability
-    assert worst([binomtest(v, 50_000, p).pvalue for v in visits]) > LEVEL
-    assert binomtest(visits[-1], 50_000, ThalerMap(0.58).burst_probability).pvalue < LEVEL
+    assert worst([binomtest(v, 20_000, p).pvalue for v in visits]) > LEVEL
+    assert binomtest(visits[-1], 20_000, ThalerMap(0.56).burst_probability).pvalue < LEVEL
     assert noise.variance == pytest.approx(
         (1 - p) * noise.laminar_value**2 + p * noise.burst_value**2, rel=1e-15
     )  # with two values the fraction in Z is the variance
@@ -294,7 +294,7 @@ def follow(T: ThalerMap, s: Array, y: list[mp.mpf], noise: ChaoticNoise) -> tupl
     state = noise.init(len(s), seed=0)
     state = NoiseState(torch.from_numpy(s), state.step, state.key)
     bound, ratio, steps = np.full(len(s), 1e-14), np.zeros(len(s)), np.zeros(len(s))
-    for _ in range(400):
+    for _ in range(60):
         position = state.s.abs().numpy()
         visiting, u = position < 1, 1 - np.minimum(position, 1 - 2.0**-53)
         near, far = u * (1 - 1e-6), u * (1 + 1e-6)
@@ -326,7 +326,7 @@ def follow(T: ThalerMap, s: Array, y: list[mp.mpf], noise: ChaoticNoise) -> tupl
 def test_orbits_follow_the_map_as_long_as_precision_allows(gamma: float) -> None:
     """From equal starts, T in 70 digits and the driver, until the bound passes 1e-2."""
     T, noise = ThalerMap(gamma), ChaoticNoise(gamma)
-    s = noise.init(60, seed=2).s.abs().clamp(max=1e3).numpy()
+    s = noise.init(40, seed=2).s.abs().clamp(max=1e3).numpy()
     y = [reference.abel(gamma).inverse(x) for x in s]
     ratio, steps = follow(T, s, y, noise)
     assert ratio.max() < 1
@@ -390,7 +390,7 @@ def test_seeds_tensors_and_drivers_are_uncorrelated() -> None:
 
 
 def test_a_new_sign_is_independent_of_the_phase_it_starts_and_of_its_neighbours() -> None:
-    """Also where all elements stand on the same state, which leaves the index alone to tell them."""
+    """Also where all elements stand on the same state and only the index tells them apart."""
     noise, count = ChaoticNoise(0.6), 1 << 18
     start = noise.init(count, seed=4)
     pairs = []
@@ -561,7 +561,7 @@ def test_the_numba_engine_refuses_other_devices() -> None:
     noise = ChaoticNoise(0.6, engine="numba")
     s = torch.empty(3, dtype=torch.float64, device="meta")
     state = noise.init(3)
-    with pytest.raises(ValueError, match="engine='numba' runs on the CPU only, got .* on meta"):
+    with pytest.raises(ValueError, match=r"engine='numba' runs on the CPU only, got .* on meta"):
         noise.step(NoiseState(s, state.step, state.key))
 
 
@@ -571,13 +571,13 @@ def test_a_device_without_float64_is_refused() -> None:
 
 
 def test_the_global_generators_are_untouched() -> None:
-    before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].copy()
     noise = ChaoticNoise(0.6, 0.5)
     _, state = noise.step(noise.init((4, 5), seed=1))
     noise.path(5, (3,))
     noise.birkhoff(5, 3)
     assert torch.equal(torch.get_rng_state(), before)
-    assert np.array_equal(np.random.get_state()[1], numpy_before)  # noqa: NPY002
+    assert np.array_equal(np.random.get_state()[1], numpy_before)
     torch.manual_seed(5)
     assert torch.equal(noise.init((4, 5), seed=1).s, ChaoticNoise(0.6, 0.5).init((4, 5), seed=1).s)
     assert state.s.dtype == torch.float64

@@ -246,7 +246,7 @@ def test_odd_states_become_finite_and_move_on(gamma: float, signs: str) -> None:
 
 
 def test_zero_is_left_for_good() -> None:
-    """s = 0 is y = 1, a fixed point of T: an orbit put there gets away within a few hundred steps."""
+    """Where s = 0, y is 1, a fixed point of T: an orbit put there gets away before long."""
     noise = ChaoticNoise(0.6)
     start = noise.init(1000)
     state = NoiseState(torch.zeros(1000, dtype=torch.float64), start.step, start.key)

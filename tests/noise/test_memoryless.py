@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from conftest import LEVEL
 from scipy.stats import kstest, norm
 
+from conftest import LEVEL
 from mpgd import ChaoticNoise, GaussianNoise, StableLaw, StableNoise
 from mpgd.noise.memoryless import MemorylessNoise
 

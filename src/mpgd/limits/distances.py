@@ -10,10 +10,10 @@ The energy distance of samples of vectors is sqrt(2 E|X - Y| - E|X - X'| - E|Y -
 distances. For vectors, ``ks`` and ``wasserstein`` are the largest over coordinates; ``energy`` sees
 the joint law, in time and memory of the squared sample size.
 
-Both samples are resampled, and the interval is the basic one: with q the quantiles of the
-resampled distances it runs from 2 value - q_high to 2 value - q_low, cut at 0. A resampled distance
-is too large by about as much as the sample's own, and this takes it off again, so the interval
-may lie below the value where the value is mostly sampling noise.
+Both samples are resampled, and the interval is the basic one: with q the quantiles of the resampled
+distances it runs from 2 value - q_high to 2 value - q_low, which takes off what resampling adds to a
+distance. That fails where the laws are equal, so samples of both sizes are also drawn from the pooled
+one: their distance is sampling noise alone, and a value within it has an interval that begins at 0.
 
 Reference: Szekely & Rizzo (2013) for the energy distance; Davison & Hinkley (1997), Section 5.2.
 """
@@ -31,7 +31,7 @@ from mpgd.limits._paths import checked_path
 from mpgd.parameters import check_integer, check_real, check_seed
 
 Array = NDArray[np.float64]
-Weigh = Callable[[Array, Array], dict[str, float]]  # distances of two weighted samples
+Weigh = Callable[[Array], dict[str, float]]  # the distances, for signed weights of all points
 
 NAMES: Final = ("ks", "wasserstein", "energy")
 _BATCH: Final = 1 << 22  # entries of a block of pairwise distances
@@ -39,11 +39,19 @@ _BATCH: Final = 1 << 22  # entries of a block of pairwise distances
 
 @dataclass(frozen=True)
 class Distance:
-    """A distance and the ends of its bootstrap interval."""
+    """A distance between two samples.
+
+    Attributes:
+        value: the distance.
+        low: where its bootstrap interval begins.
+        high: where it ends.
+        noise: the distance that two samples of one law exceed with probability 1 - level.
+    """
 
     value: float
     low: float
     high: float
+    noise: float
 
     def __str__(self) -> str:
         return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
@@ -78,22 +86,32 @@ def distances_in_law(
     resamples = check_integer("resamples", resamples, 0)
     level = check_real("level", level, "(0, 1)", 0.0, 1.0, "()")
     weigh = _on_the_line(one[:, 0], two[:, 0]) if one.shape[1] == 1 else _in_space(one, two)
-    value = weigh(np.full(len(one), 1 / len(one)), np.full(len(two), 1 / len(two)))
+    n, k = len(one), len(two)
+    value = weigh(np.repeat([1.0 / n, -1.0 / k], [n, k]))
     rng = np.random.default_rng(check_seed(seed))
-    again = [weigh(_weights(rng, len(one)), _weights(rng, len(two))) for _ in range(resamples)]
-    return {name: _interval(value[name], [a[name] for a in again], level) for name in NAMES}
+    again = [
+        weigh(np.concatenate((_drawn(rng, n, n), -_drawn(rng, k, k)))) for _ in range(resamples)
+    ]
+    pooled = [weigh(_drawn(rng, n, n + k) - _drawn(rng, k, n + k)) for _ in range(resamples)]
+    return {
+        name: _interval(value[name], [a[name] for a in again], [p[name] for p in pooled], level)
+        for name in NAMES
+    }
 
 
-def _weights(rng: np.random.Generator, n: int) -> Array:
-    """Return how often each of n points is drawn in n draws with replacement, over n."""
-    return np.bincount(rng.integers(n, size=n), minlength=n) / n
+def _drawn(rng: np.random.Generator, draws: int, points: int) -> Array:
+    """Return how often each of the points is drawn, with replacement, over the number of draws."""
+    counts = np.bincount(rng.integers(points, size=draws), minlength=points)
+    return np.asarray(counts / draws)
 
 
-def _interval(value: float, again: list[float], level: float) -> Distance:
+def _interval(value: float, again: list[float], pooled: list[float], level: float) -> Distance:
     if not again:
-        return Distance(value, np.nan, np.nan)
-    low, high = np.quantile(again, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
-    return Distance(value, max(0.0, 2.0 * value - high), max(0.0, 2.0 * value - low))
+        return Distance(value, np.nan, np.nan, np.nan)
+    q_low, q_high = np.quantile(again, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+    noise = float(np.quantile(pooled, level))
+    low = max(0.0, 2.0 * value - float(q_high)) if value > noise else 0.0
+    return Distance(value, low, max(value, 2.0 * value - float(q_low)), noise)
 
 
 def _on_the_line(x: Array, y: Array) -> Weigh:
@@ -103,8 +121,8 @@ def _on_the_line(x: Array, y: Array) -> Weigh:
     gaps = np.diff(pooled[order])
     distinct = gaps > 0.0  # F - G is looked at between different points only
 
-    def weigh(p: Array, q: Array) -> dict[str, float]:
-        difference = np.cumsum(np.concatenate((p, -q))[order])[:-1][distinct]
+    def weigh(w: Array) -> dict[str, float]:
+        difference = np.cumsum(w[order])[:-1][distinct]
         size, width = np.abs(difference), gaps[distinct]
         return {
             "ks": float(size.max(initial=0.0)),
@@ -121,11 +139,10 @@ def _in_space(x: Array, y: Array) -> Weigh:
     points = np.concatenate((x, y))
     pairs = _pairwise(points)
 
-    def weigh(p: Array, q: Array) -> dict[str, float]:
-        each = [marginal(p, q) for marginal in marginals]
-        signed = np.concatenate((p, -q))
+    def weigh(w: Array) -> dict[str, float]:
+        each = [marginal(w) for marginal in marginals]
         found = {name: max(one[name] for one in each) for name in ("ks", "wasserstein")}
-        squared = -float(signed @ (pairs @ signed))
+        squared = -float(w @ (pairs @ w))
         return found | {"energy": max(0.0, squared) ** 0.5}
 
     return weigh

@@ -78,8 +78,9 @@ def advance_block(
     """
     find_visits(s, words)
     for i in range(len(s)):
-        out[i] = value_of(s[i], scaled[0], scaled[1])
-        s[i] = counted_down(s[i])
+        old = s[i]
+        out[i] = value_of(old, scaled[0], scaled[1])
+        s[i] = counted_down(old)
     take_returns(s, words, first, key, table, rule[0], rule[1])
 
 

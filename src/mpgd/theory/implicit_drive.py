@@ -60,7 +60,8 @@ class Drive:
     def columns(self) -> Tensor:
         """Return paths v with sum v_i v_j = R_ij, (time, path, 1); R may be singular."""
         values, vectors = torch.linalg.eigh(self.R)
-        return (vectors * values.clamp_min(0.0).sqrt())[..., None]
+        root: Tensor = vectors * values.clamp_min(0.0).sqrt()
+        return root[..., None]
 
 
 def covariance(noise: ChaoticNoise, steps: int) -> Tensor:

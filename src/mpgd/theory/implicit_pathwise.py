@@ -33,7 +33,7 @@ from mpgd.theory.implicit_exact import Parts
 
 Loss = Callable[[Tensor], Tensor]
 
-OUTLIERS, ROUNDS = 8, 4  # directions of the control variate, and power iterations to find them
+OUTLIERS, ROUNDS = 32, 4  # directions of the control variate, and power iterations to find them
 
 
 def pathwise_parts(

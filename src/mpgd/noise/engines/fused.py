@@ -171,8 +171,9 @@ def advance_values(
         block, out = s[first : first + BLOCK], values[first : first + BLOCK]
         find_visits(block, words)
         for i in range(len(block)):
-            out[i] = value_of(block[i], c0, c1)
-            block[i] = counted_down(block[i])
+            old = block[i]
+            out[i] = value_of(old, c0, c1)
+            block[i] = counted_down(old)
         take_returns(block, words, _u(offset + first), key, table, threshold, product)
 
 
@@ -188,8 +189,9 @@ def advance_sums(
         for k in range(steps):
             find_visits(block, words)
             for i in range(len(block)):
-                out[i] += value_of(block[i], c0, c1)
-                block[i] = counted_down(block[i])
+                old = block[i]
+                out[i] += value_of(old, c0, c1)
+                block[i] = counted_down(old)
             take_returns(block, words, _u(offset + first), keys[k], table, threshold, product)
 
 
