@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import LEVEL
 from scipy.stats import binom, chi2, kstest
 from torch import Tensor, nn
 
 import mpgd
+from conftest import LEVEL
 from mpgd import MPGD, ChaoticNoise, StableLaw, ThalerMap, param_groups, perturbation_sizes
 
 

@@ -74,8 +74,7 @@ def test_a_step_is_the_inner_step_and_the_displacement_of_the_old_parameters(
             np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", list(INNERS))
-def test_around_sgd_it_is_mpgd_to_rounding(name: str) -> None:
+def test_around_sgd_it_is_mpgd_to_rounding() -> None:
     model, other = small_net(dtype=torch.float64), small_net(dtype=torch.float64)
     one = perturb(torch.optim.SGD(model.parameters(), lr=0.05), **LOUD)
     two = mpgd.MPGD(other.parameters(), lr=0.05, **LOUD)

@@ -99,19 +99,19 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, steps: range) -> N
 SETTINGS: dict[str, Any] = {"lr": 0.05, "mu": 0.1, "sigma": 0.1, "gamma": 0.6, "beta": 0.5}
 
 
-def start_process(rank: int, world: int, folder: str, task: Callable[..., Any], *args: Any) -> None:
-    """Join the process group, run ``task(rank, folder, *args)`` and save what it returns."""
+def start_process(rank: int, folder: str, tasks: dict[str, tuple[Any, ...]]) -> None:
+    """Be one of two processes: run every (function, *arguments) and save what they return."""
     torch.set_num_threads(1)
     dist.init_process_group(
         "gloo",
         init_method=f"file://{folder}/meet",
         rank=rank,
-        world_size=world,
+        world_size=2,
         timeout=timedelta(seconds=60),
     )
     try:
-        result = task(rank, folder, *args)
-        torch.save(result, Path(folder) / f"result{rank}.pt")
+        for name, (task, *args) in tasks.items():
+            torch.save(task(rank, folder, *args), Path(folder) / f"{name}{rank}.pt")
         dist.barrier()
     finally:
         dist.destroy_process_group()

@@ -10,10 +10,10 @@ The energy distance of samples of vectors is sqrt(2 E|X - Y| - E|X - X'| - E|Y -
 distances. For vectors, ``ks`` and ``wasserstein`` are the largest over coordinates; ``energy`` sees
 the joint law, in time and memory of the squared sample size.
 
-Both samples are resampled, and the interval is the basic one: with q the quantiles of the resampled
-distances it runs from 2 value - q_high to 2 value - q_low, which takes off what resampling adds to a
-distance. That fails where the laws are equal, so samples of both sizes are also drawn from the pooled
-one: their distance is sampling noise alone, and a value within it has an interval that begins at 0.
+Both samples are resampled, and the interval is the basic one: with q the quantiles of the
+resampled distances it runs from 2 value - q_high to 2 value - q_low, less what resampling adds.
+That fails where the laws are equal, so samples of both sizes are also drawn from the pooled one:
+their distance is sampling noise alone, and a value within it has an interval that begins at 0.
 
 Reference: Szekely & Rizzo (2013) for the energy distance; Davison & Hinkley (1997), Section 5.2.
 """

@@ -9,7 +9,7 @@ half a step of the drift. Drift steps are Heun's; two neighbouring halves are ta
 Strong order: the error at a fixed time, on shared noise, falls like h where the flows of all
 drivers commute (one coupling that is a number, diagonal or linear), and like h^(1/alpha), up to
 logarithms, where those of two drivers do not, such as additive and multiplicative noise: the order
-of the jumps inside a step is lost. Its mean may be infinite, so this is about the median over paths.
+of the jumps inside a step is lost. Its mean may be infinite; this is about its median over paths.
 
 Reference: Lim, Wan & Simsekli (2022), Theorem 1 and appendix; Marcus (1981).
 """

@@ -1,0 +1,176 @@
+"""Many small networks trained at once by full-batch descent with unit-variance perturbations.
+
+    x' = x - eta grad(x) - s (u1 x) + s u2,      u = v / sqrt(E v^2)
+
+so every scheme has the same per-step variance s^2, which in the paper's letters is
+sigma = mu = s / (eta^gamma sqrt(E v^2)). A network is one hidden ReLU layer; all networks of all
+schemes and seeds are rows of one array of parameters, (scheme, seed, parameter). Schemes share
+their initial parameters, data and the hash behind their noise, so differences are paired by seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from mpgd.noise import ChaoticNoise, GaussianNoise
+
+Array = NDArray[np.float64]
+Noise = ChaoticNoise | GaussianNoise
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Training and test data for every seed, (seed, example, feature) and (seed, example)."""
+
+    name: str
+    x_train: Tensor
+    y_train: Tensor
+    x_test: Tensor
+    y_test: Tensor
+
+    @property
+    def outputs(self) -> int:
+        """How many outputs the network has: 1 for a number, else one for every class."""
+        return 1 if self.y_train.is_floating_point() else int(self.y_train.max()) + 1
+
+
+@dataclass(frozen=True)
+class Training:
+    """How networks are trained and watched.
+
+    Attributes:
+        eta: the step size.
+        strength: s, the per-step standard deviation of both perturbations.
+        steps: how many steps.
+        hidden: units of the hidden layer.
+        every: steps between two looks at the losses.
+        points: how many points of the trajectory are kept, two steps apart, at its end.
+        coordinates: how many parameters of each are kept, chosen at random.
+        probes: random vectors of the Hessian's trace.
+    """
+
+    eta: float
+    strength: float
+    steps: int = 2048
+    hidden: int = 16
+    every: int = 8
+    points: int = 512
+    coordinates: int = 64
+    probes: int = 32
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What came of it: losses (scheme, seed, look), points (scheme, seed, time, coordinate)."""
+
+    train: Array
+    test: Array
+    points: Array
+    hessian_trace: Array
+
+
+def train(data: Data, noises: Sequence[Noise | None], how: Training, seed: int) -> Trained:
+    """Train one network for every noise (None: plain descent) and every seed of ``data``."""
+    x = initial(data, how.hidden, seed).expand(len(noises), -1, -1).clone()
+    drivers = [_Driver(noise, tuple(x.shape[1:]), how.strength, seed) for noise in noises]
+    kept = torch.randperm(x.shape[2], generator=torch.Generator().manual_seed(seed))
+    losses, points = [], []
+    for k in range(how.steps):
+        if k % how.every == 0:
+            losses.append(_both(x, data))
+        x = _step(x, data, how.eta, drivers)
+        left = how.steps - 1 - k
+        if left < 2 * how.points and left % 2 == 0:
+            points.append(x[..., kept[: how.coordinates]].clone())
+    losses.append(_both(x, data))
+    both = torch.stack(losses, dim=-1).double().numpy()
+    trajectory = torch.stack(points, dim=2).double().numpy()
+    return Trained(both[0], both[1], trajectory, hessian_traces(x, data, how.probes, seed))
+
+
+def initial(data: Data, hidden: int, seed: int) -> Tensor:
+    """Return torch's default start of every seed's network, (seed, parameter)."""
+    generator = torch.Generator().manual_seed(seed)
+    sizes, inputs = _sizes(data, hidden), data.x_train.shape[-1]
+    widths = [inputs**-0.5, inputs**-0.5, hidden**-0.5, hidden**-0.5]
+    parts = [
+        (2 * torch.rand(len(data.x_train), size, generator=generator) - 1) * width
+        for size, width in zip(sizes, widths, strict=True)
+    ]
+    return torch.cat(parts, dim=1)
+
+
+def losses_of(x: Tensor, inputs: Tensor, targets: Tensor, outputs: int) -> Tensor:
+    """Return the mean loss of every network, (scheme, seed): cross-entropy or squared error."""
+    features, schemes = inputs.shape[-1], x.shape[0]
+    hidden = (x.shape[-1] - outputs) // (features + 1 + outputs)
+    sizes = [features * hidden, hidden, hidden * outputs, outputs]
+    W, b, V, c = torch.split(x, sizes, dim=-1)
+    h = inputs @ W.unflatten(-1, (features, hidden)) + b[..., None, :]
+    z = torch.relu(h) @ V.unflatten(-1, (hidden, outputs)) + c[..., None, :]
+    targets = targets.expand(schemes, *targets.shape)
+    if outputs == 1:
+        return ((z[..., 0] - targets) ** 2).mean(dim=-1)
+    each = functional.cross_entropy(z.flatten(0, 2), targets.flatten(), reduction="none")
+    return each.view(targets.shape).mean(dim=-1)
+
+
+def hessian_traces(x: Tensor, data: Data, probes: int, seed: int) -> Array:
+    """Return Hutchinson's estimate of the training loss's trace of every network.
+
+    All networks see the same random signs, so that differences are paired here too.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    leaf = x.clone().requires_grad_()
+    loss = losses_of(leaf, data.x_train, data.y_train, data.outputs).sum()
+    (gradient,) = torch.autograd.grad(loss, leaf, create_graph=True)
+    traces = torch.zeros(x.shape[:2], dtype=torch.float64)
+    for _ in range(probes):
+        z = torch.randint(2, x.shape[2:], generator=generator).to(x) * 2 - 1
+        (Hz,) = torch.autograd.grad(gradient, leaf, z.expand_as(x), retain_graph=True)
+        traces += (Hz * z).sum(dim=-1).double() / probes
+    return traces.numpy()
+
+
+class _Driver:
+    """The two drivers of one scheme: values of unit variance times the strength."""
+
+    def __init__(self, noise: Noise | None, shape: tuple[int, ...], s: float, seed: int) -> None:
+        self.noise = noise
+        if noise is not None:
+            self.scale = s / noise.variance**0.5
+            self.states = [noise.init(shape, seed, driver_id=which) for which in (0, 1)]
+
+    def perturb(self, x: Tensor) -> Tensor:
+        """Return n - m x."""
+        if self.noise is None:
+            return torch.zeros_like(x)
+        v1, self.states[0] = self.noise.step(self.states[0])
+        v2, self.states[1] = self.noise.step(self.states[1])
+        return (self.scale * (v2 - v1 * x)).to(x.dtype)
+
+
+def _step(x: Tensor, data: Data, eta: float, drivers: Sequence[_Driver]) -> Tensor:
+    leaf = x.requires_grad_()
+    loss = losses_of(leaf, data.x_train, data.y_train, data.outputs).sum()
+    (gradient,) = torch.autograd.grad(loss, leaf)
+    x = x.detach()
+    pushed = torch.stack([driver.perturb(row) for driver, row in zip(drivers, x, strict=True)])
+    return x - eta * gradient + pushed
+
+
+def _both(x: Tensor, data: Data) -> Tensor:
+    with torch.no_grad():
+        train = losses_of(x, data.x_train, data.y_train, data.outputs)
+        return torch.stack([train, losses_of(x, data.x_test, data.y_test, data.outputs)])
+
+
+def _sizes(data: Data, hidden: int) -> list[int]:
+    return [data.x_train.shape[-1] * hidden, hidden, hidden * data.outputs, data.outputs]
