@@ -30,14 +30,14 @@ def solvers(rounds: int) -> Table:
     for count in (1, 2):
         with threads(count):
             timings[count] = interleaved(cases, min(rounds, 5))
-    rows = [
-        [name, *(f"{t:.2f}" for n in (1, 2) for t in (timings[n][name].median, timings[n][name].best))]
-        for name in cases
-    ]  # fmt: skip
+    rows = []
+    for name in cases:
+        both = [timings[count][name] for count in (1, 2)]
+        rows.append([name, *(f"{s:.2f}" for t in both for s in (t.median, t.best))])
     claims = [
-        Claim(f"{name}, two threads, seconds, at most {bound:g}", timings[2][name].median, bound, False)
+        Claim(f"{name}, two threads, at most {bound:g} s", timings[2][name].median, bound, False)
         for name, bound in BOUNDS.items()
-    ]  # fmt: skip
+    ]
     columns = ["seconds", "1 thread, median", "best", "2 threads, median", "best"]
     title = f"MPGD on the quadratic and its equation, {PATHS:,} paths x {STEPS:,} steps"
     return Table(title, columns, rows, claims=claims)
@@ -56,7 +56,7 @@ def paths(rounds: int) -> Table:
     with threads(1):
         t = interleaved(cases, min(rounds, 5))
     rows = [[name, f"{t[name].median:.2f}", f"{t[name].best:.2f}"] for name in cases]
-    claim = Claim(f"{J1}, seconds, at most 1", t[J1].median, 1.0, False)
+    claim = Claim(f"{J1}, at most 1 s", t[J1].median, 1.0, False)
     return Table("Distances between paths", ["seconds", "median", "best"], rows, claims=[claim])
 
 

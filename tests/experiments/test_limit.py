@@ -12,7 +12,7 @@ from mpgd.experiments import Context, limit
 from mpgd.experiments.limit import LOSSES, SIZES, Sizes
 from mpgd.experiments.store import Record
 
-SMALL = Sizes(m=(10, 300), paths=1500, reference=2000, steps=40, resamples=10, joint=200)
+SMALL = Sizes(m=(10, 300), paths=1500, reference=2000, steps=25, resamples=5, joint=100)
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +100,7 @@ def test_a_second_run_computes_nothing(
         raise AssertionError("computed again")
 
     monkeypatch.setattr(limit, "_work", refuse)
+    monkeypatch.setattr(limit, "_draw", lambda *_: None)
     limit.run(context, SMALL)
     with pytest.raises(AssertionError, match="computed again"):
         limit.run(Context(tmp_path), SMALL)

@@ -13,7 +13,7 @@ import torch
 import workers
 from workers import same_bits
 
-EPOCHS = 8  # of 8 steps each
+EPOCHS = 12  # of 8 steps each
 pytestmark = pytest.mark.timeout(120)
 
 
@@ -35,8 +35,8 @@ def test_a_killed_run_resumes_and_ends_with_the_same_bits(kind: str, tmp_path: P
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     whole.mkdir()
     workers.train_digits(kind, whole, EPOCHS, None)
-    assert process(kind, broken, die_after=29) == -signal.SIGKILL
-    assert len(result(broken)["losses"]) == 30
+    assert process(kind, broken, die_after=41) == -signal.SIGKILL
+    assert len(result(broken)["losses"]) == 42
     assert process(kind, broken, die_after=None) == 0
     expected, found = result(whole), result(broken)
     assert len(expected["losses"]) == 8 * EPOCHS

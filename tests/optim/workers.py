@@ -299,7 +299,7 @@ def train_digits(kind: str, folder: Path, epochs: int, die_after: int | None) ->
     model = digits_net()
     settings: dict[str, Any] = {"mu": 0.005, "sigma": 0.01, "gamma": 0.6, "beta": 0.5, "seed": 1}
     if kind == "mpgd":
-        optimizer: torch.optim.Optimizer = mpgd.MPGD(model.parameters(), lr=0.2, **settings)
+        optimizer: torch.optim.Optimizer = mpgd.MPGD(model.parameters(), lr=0.5, **settings)
     else:
         inner = torch.optim.AdamW(model.parameters(), lr=0.01)
         optimizer = mpgd.perturb(inner, **settings)

@@ -6,6 +6,7 @@ so every scheme has the same per-step variance s^2, which in the paper's letters
 sigma = mu = s / (eta^gamma sqrt(E v^2)). A network is one hidden ReLU layer; all networks of all
 schemes and seeds are rows of one array of parameters, (scheme, seed, parameter). Schemes share
 their initial parameters, data and the hash behind their noise, so differences are paired by seed.
+Parameters are float64, gradients float32. Examples are the last axis, which is what CPUs like.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
 from mpgd.noise import ChaoticNoise, GaussianNoise
 
@@ -27,7 +27,7 @@ Noise = ChaoticNoise | GaussianNoise
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Training and test data for every seed, (seed, example, feature) and (seed, example)."""
+    """Training and test data for every seed, x is (seed, feature, example), y (seed, example)."""
 
     name: str
     x_train: Tensor
@@ -60,9 +60,9 @@ class Training:
     strength: float
     steps: int = 2048
     hidden: int = 16
-    every: int = 8
+    every: int = 16
     points: int = 512
-    coordinates: int = 64
+    coordinates: int = 32
     probes: int = 32
 
 
@@ -91,35 +91,36 @@ def train(data: Data, noises: Sequence[Noise | None], how: Training, seed: int) 
             points.append(x[..., kept[: how.coordinates]].clone())
     losses.append(_both(x, data))
     both = torch.stack(losses, dim=-1).double().numpy()
-    trajectory = torch.stack(points, dim=2).double().numpy()
+    trajectory = torch.stack(points, dim=2).numpy()
     return Trained(both[0], both[1], trajectory, hessian_traces(x, data, how.probes, seed))
 
 
 def initial(data: Data, hidden: int, seed: int) -> Tensor:
     """Return torch's default start of every seed's network, (seed, parameter)."""
     generator = torch.Generator().manual_seed(seed)
-    sizes, inputs = _sizes(data, hidden), data.x_train.shape[-1]
+    sizes, inputs = _sizes(data, hidden), data.x_train.shape[-2]
     widths = [inputs**-0.5, inputs**-0.5, hidden**-0.5, hidden**-0.5]
     parts = [
         (2 * torch.rand(len(data.x_train), size, generator=generator) - 1) * width
         for size, width in zip(sizes, widths, strict=True)
     ]
-    return torch.cat(parts, dim=1)
+    return torch.cat(parts, dim=1).double()
 
 
 def losses_of(x: Tensor, inputs: Tensor, targets: Tensor, outputs: int) -> Tensor:
     """Return the mean loss of every network, (scheme, seed): cross-entropy or squared error."""
-    features, schemes = inputs.shape[-1], x.shape[0]
+    features = inputs.shape[-2]
     hidden = (x.shape[-1] - outputs) // (features + 1 + outputs)
     sizes = [features * hidden, hidden, hidden * outputs, outputs]
-    W, b, V, c = torch.split(x, sizes, dim=-1)
-    h = inputs @ W.unflatten(-1, (features, hidden)) + b[..., None, :]
-    z = torch.relu(h) @ V.unflatten(-1, (hidden, outputs)) + c[..., None, :]
-    targets = targets.expand(schemes, *targets.shape)
+    W, b, V, c = torch.split(x.float().transpose(0, 1), sizes, dim=-1)
+    # One product for all schemes of a seed: its data are read once.
+    rows = W.unflatten(-1, (hidden, features)).flatten(1, 2) @ inputs
+    h = torch.relu(rows.unflatten(1, (len(x), hidden)) + b[..., None])
+    z = V.unflatten(-1, (outputs, hidden)) @ h + c[..., None]
     if outputs == 1:
-        return ((z[..., 0] - targets) ** 2).mean(dim=-1)
-    each = functional.cross_entropy(z.flatten(0, 2), targets.flatten(), reduction="none")
-    return each.view(targets.shape).mean(dim=-1)
+        return ((z[..., 0, :] - targets[:, None]) ** 2).mean(dim=-1).T
+    chosen = z.gather(-2, targets[:, None, None].expand(-1, len(x), 1, -1))[..., 0, :]
+    return (z.logsumexp(dim=-2) - chosen).mean(dim=-1).T
 
 
 def hessian_traces(x: Tensor, data: Data, probes: int, seed: int) -> Array:
@@ -154,7 +155,7 @@ class _Driver:
             return torch.zeros_like(x)
         v1, self.states[0] = self.noise.step(self.states[0])
         v2, self.states[1] = self.noise.step(self.states[1])
-        return (self.scale * (v2 - v1 * x)).to(x.dtype)
+        return self.scale * (v2 - v1 * x)
 
 
 def _step(x: Tensor, data: Data, eta: float, drivers: Sequence[_Driver]) -> Tensor:
@@ -173,4 +174,4 @@ def _both(x: Tensor, data: Data) -> Tensor:
 
 
 def _sizes(data: Data, hidden: int) -> list[int]:
-    return [data.x_train.shape[-1] * hidden, hidden, hidden * data.outputs, data.outputs]
+    return [data.x_train.shape[-2] * hidden, hidden, hidden * data.outputs, data.outputs]

@@ -110,7 +110,7 @@ def _interval(value: float, again: list[float], pooled: list[float], level: floa
         return Distance(value, np.nan, np.nan, np.nan)
     q_low, q_high = np.quantile(again, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
     noise = float(np.quantile(pooled, level))
-    low = max(0.0, 2.0 * value - float(q_high)) if value > noise else 0.0
+    low = min(value, max(0.0, 2.0 * value - float(q_high))) if value > noise else 0.0
     return Distance(value, low, max(value, 2.0 * value - float(q_low)), noise)
 
 

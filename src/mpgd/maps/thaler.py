@@ -79,7 +79,8 @@ class ThalerMap:
         """Return T at every entry of ``y``."""
         y = _unit(y)
         distance = self._beyond_y_star(y)
-        return np.where(distance > 0, self._right(distance), self._left(y))
+        image = np.where(distance > 0, self._right(distance), self._left(y))
+        return np.where(y == 1.0, 1.0, image)
 
     def _beyond_y_star(self, y: Array) -> Array:
         high, low = self.tables.constants[:2]

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from mpgd.maps.tables import thaler_tables
 
-SIGN_BITS: Final = 52  # of the hash that decide a sign
+SIGN_BITS: Final = 52  # lower bits of the hash, which decide a sign; the others dither
 DITHER_BITS: Final = 12  # low mantissa bits of 1 - s that the hash's upper bits flip at a visit
 
 
@@ -53,7 +53,7 @@ class Driver:
     Attributes:
         laminar_value: c0.
         burst_value: c1.
-        threshold: a sign is +1 if the upper 52 bits of the hash lie below it.
+        threshold: a sign is +1 if the lower 52 bits of the hash lie below it.
         product: whether a new sign multiplies the old one.
         returns: the table of B.
         starts: the table of the stationary start.

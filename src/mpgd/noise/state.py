@@ -20,6 +20,10 @@ class NoiseState:
             without memory keep only the shape here, in an expanded zero.
         step: how many steps were taken, an int64 scalar.
         key: the stream, an int64 scalar made from (seed, tensor, driver).
+
+    Example:
+        >>> NoiseState(torch.ones(3), torch.tensor(0), torch.tensor(7)).s.shape
+        torch.Size([3])
     """
 
     s: Tensor

@@ -67,6 +67,10 @@ class PerturbationSize:
         multiplicative: the root mean square of mu lr^gamma v1, relative to a coordinate.
         additive: the root mean square of sigma lr^gamma v2. Stable noise has none: its scale.
         step_size: the present lr.
+
+    Example:
+        >>> PerturbationSize(multiplicative=0.01, additive=0.02, step_size=0.1).additive
+        0.02
     """
 
     multiplicative: float

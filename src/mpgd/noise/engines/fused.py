@@ -34,7 +34,7 @@ WORDS: Final = BLOCK // 64
 _u = np.uint64
 _MULTIPLIER = _u(MULTIPLIER)
 _HALF = _u(32)
-_SIGN_SHIFT = _u(64 - SIGN_BITS)
+_SIGN_MASK = _u((1 << SIGN_BITS) - 1)
 _DITHER_SHIFT = _u(64 - DITHER_BITS)
 _ROW_SHIFT = np.int64(ROW_SHIFT)
 _FIRST_ROW = _u(FIRST_ROW)
@@ -129,7 +129,7 @@ def visited(u: float, index: Any, key: Any, table: Floats, threshold: Any, produ
     row = (_u(bits >> _ROW_SHIFT) - _FIRST_ROW) * _COEFFICIENTS
     x = float(bits & _OFFSET_MASK)
     b = ((table[row + _u(3)] * x + table[row + _u(2)]) * x + table[row + _u(1)]) * x + table[row]
-    drawn = ~(np.int64(h >> _SIGN_SHIFT) - threshold) & _SIGN  # + where the hash is smaller
+    drawn = ~(np.int64(h & _SIGN_MASK) - threshold) & _SIGN  # + where the hash is smaller
     return double_of(bits_of(b) ^ drawn ^ (bits_of(u) & product))
 
 

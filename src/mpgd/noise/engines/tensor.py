@@ -16,6 +16,7 @@ from mpgd.maps.tables import (
 from mpgd.noise.counter import flat_index, hash_chaotic, hash_elements, uniform, upper_bits
 from mpgd.noise.driver import DITHER_BITS, SIGN_BITS, Driver
 
+_SIGN_MASK = (1 << SIGN_BITS) - 1
 CHUNK = 1 << 16  # states worked on at a time on a CPU, so that temporaries stay in its cache
 
 
@@ -87,7 +88,7 @@ def visit(driver: Driver, counted: Tensor, index: Tensor, key: Tensor | int) -> 
 
 def draw_sign(driver: Driver, s: Tensor, h: Tensor) -> Tensor:
     """Return ``s`` with probability (1 + beta)/2, else its negative."""
-    return torch.where(upper_bits(h, SIGN_BITS) < driver.threshold, s, -s)
+    return torch.where((h & _SIGN_MASK) < driver.threshold, s, -s)
 
 
 def lookup(table: Tensor, bits: Tensor) -> Tensor:

@@ -1,0 +1,126 @@
+"""Wrong arguments of `ChaoticNoise` are refused by name, rule and value."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+import torch
+
+from mpgd import ChaoticNoise, NoiseState
+
+
+@pytest.mark.parametrize("gamma", [0.5, 1, 0.3, float("nan"), float("inf")])
+def test_gamma_out_of_range(gamma: float) -> None:
+    with pytest.raises(ValueError, match=rf"gamma must lie in \(0\.5, 1\), got {gamma}"):
+        ChaoticNoise(gamma)
+
+
+@pytest.mark.parametrize("gamma", ["0.6", True, None, 0.6 + 0j, [0.6]])
+def test_gamma_of_a_wrong_type(gamma: object) -> None:
+    with pytest.raises(TypeError, match=r"gamma must be a number that lies in \(0\.5, 1\), got"):
+        ChaoticNoise(gamma)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("beta", [1.1, -1.0001, float("nan")])
+def test_beta_out_of_range(beta: float) -> None:
+    with pytest.raises(ValueError, match=rf"beta must lie in \[-1, 1\], got {beta}"):
+        ChaoticNoise(0.6, beta)
+
+
+def test_beta_of_a_wrong_type() -> None:
+    with pytest.raises(TypeError, match=r"beta must be a number that lies in \[-1, 1\], got '0'"):
+        ChaoticNoise(0.6, "0")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "rule"),
+    [
+        ("signs", "old", "'fresh', 'product'"),
+        ("signs", None, "'fresh', 'product'"),
+        ("engine", "jax", "'torch', 'numba'"),
+        ("first_sign", "negative", "'drawn', 'positive'"),
+    ],
+)
+def test_unknown_choices(argument: str, value: object, rule: str) -> None:
+    with pytest.raises(ValueError, match=f"{argument} must be one of {rule}, got {value!r}"):
+        ChaoticNoise(0.6, **{argument: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("shape", [-1, (2, -3)])
+def test_negative_shapes(shape: object) -> None:
+    with pytest.raises(ValueError, match=r"shape must be an integer >= 0, got -"):
+        ChaoticNoise(0.6).init(shape)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("shape", [1.5, (2, 1.5), "3", None, True])
+def test_shapes_of_a_wrong_type(shape: object) -> None:
+    with pytest.raises(TypeError, match=r"shape must be an integer.* got"):
+        ChaoticNoise(0.6).init(shape)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63])
+def test_seeds_out_of_range(seed: int) -> None:
+    rule = r"seed must be an integer in \[0, 9223372036854775807\], got "
+    with pytest.raises(ValueError, match=rule + str(seed)):
+        ChaoticNoise(0.6).init(3, seed=seed)
+
+
+@pytest.mark.parametrize("seed", [1.5, "0", None, True])
+def test_seeds_of_a_wrong_type(seed: object) -> None:
+    with pytest.raises(TypeError, match=r"seed must be an integer in \[0, .*\], got"):
+        ChaoticNoise(0.6).init(3, seed=seed)  # type: ignore[arg-type]
+
+
+def test_bad_counts() -> None:
+    noise = ChaoticNoise(0.6)
+    with pytest.raises(ValueError, match="steps must be an integer >= 0, got -1"):
+        noise.path(-1)
+    with pytest.raises(ValueError, match="steps must be an integer >= 1, got 0"):
+        noise.birkhoff(0, 3)
+    with pytest.raises(TypeError, match=r"count must be an integer >= 0, got 2\.0"):
+        noise.birkhoff(5, 2.0)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="tensor_id must be an integer >= 0, got -1"):
+        noise.init(3, tensor_id=-1)
+    with pytest.raises(ValueError, match="driver_id must be an integer >= 0, got -2"):
+        noise.init(3, driver_id=-2)
+
+
+def test_numba_asked_for_but_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    expected = ChaoticNoise(0.6).path(50, (30,))
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name, *rest: None if name == "numba" else find(name, *rest),
+    )
+    with pytest.raises(ImportError, match=r"engine='numba' needs numba: pip install"):
+        ChaoticNoise(0.6, engine="numba")
+    assert torch.equal(ChaoticNoise(0.6).path(50, (30,)), expected)  # the default falls back
+
+
+def test_the_numba_engine_refuses_other_devices() -> None:
+    noise = ChaoticNoise(0.6, engine="numba")
+    s = torch.empty(3, dtype=torch.float64, device="meta")
+    state = noise.init(3)
+    with pytest.raises(ValueError, match=r"engine='numba' runs on the CPU only, got .* on meta"):
+        noise.step(NoiseState(s, state.step, state.key))
+
+
+def test_a_device_without_float64_is_refused() -> None:
+    with pytest.raises(ValueError, match="needs float64, which device 'mps' does not have"):
+        ChaoticNoise(0.6).init(3, device="mps")
+
+
+def test_the_global_generators_are_untouched() -> None:
+    before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].copy()
+    noise = ChaoticNoise(0.6, 0.5)
+    _, state = noise.step(noise.init((4, 5), seed=1))
+    noise.path(5, (3,))
+    noise.birkhoff(5, 3)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert np.array_equal(np.random.get_state()[1], numpy_before)
+    torch.manual_seed(5)
+    assert torch.equal(noise.init((4, 5), seed=1).s, ChaoticNoise(0.6, 0.5).init((4, 5), seed=1).s)
+    assert state.s.dtype == torch.float64
