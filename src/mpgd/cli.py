@@ -19,7 +19,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 import mpgd
-from mpgd.experiments import EXPERIMENTS, Context, find, load
+from mpgd.experiments import EXPERIMENTS, Context, find, lacks, load
 from mpgd.experiments.store import StoreError, installed, versions
 
 try:
@@ -39,6 +39,7 @@ HELP: Final = """Gradient descent with chaotic, heavy-tailed perturbations.
 Examples:
   mpgd reproduce                            all experiments, into ./results
   mpgd reproduce noise --out figures        one of them
+  mpgd reproduce airfoil --seeds 100 --workers 2 --data DIR
   mpgd noise --gamma 0.7 --beta 0.5         constants of a noise, distance to its limit
   mpgd noise --gamma 0.7 --plot noise.png   the same as a figure
   mpgd info --json                          versions and folders, for a script
@@ -67,7 +68,18 @@ class Reproduce:
     names: Annotated[
         tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[NAMES ...]")
     ] = ()
-    """Experiments to run; all of them if none is named. There are: noise."""
+    """Experiments to run; if none is named, all whose data is found. There are: noise, valley,
+    airfoil, ecg, implicit, generalization."""
+    protocol: Literal["paper", "released", "both"] = "both"
+    """As the paper's text says, as the authors' scripts do, or both."""
+    seeds: int = 5
+    """Seeds of every scheme of valley, airfoil and ecg, from 1 on."""
+    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Folder of the data sets; looked into before MPGD_DATA and the cache."""
+    workers: int = 1
+    """Processes that train."""
+    cluster: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
+    """Address of a Dask scheduler that trains instead, such as tcp://host:8786."""
     out: Path = Path("results")
     """Folder for figures, and for results in its `runs`."""
     quiet: bool = False
@@ -77,9 +89,15 @@ class Reproduce:
         """Run the experiments one after the other."""
         with usage_errors():
             names = find(self.names)
-        context = Context(self.out, Terminal(self.quiet))
+            context = Context(
+                self.out, Terminal(self.quiet), self.protocol, self.seeds, self.data,
+                self.workers, self.cluster,
+            )  # fmt: skip
         context.store.check_writable()
         for name in names:
+            if not self.names and (reason := lacks(name, self.data)):
+                context.reporter.say(reason)
+                continue
             context.reporter.say(f"{name}: {EXPERIMENTS[name]}")
             load(name)(context)
 

@@ -311,23 +311,20 @@ def test_the_perturbation_follows_the_schedule_as_lr_to_the_gamma(
     assert len(set(rates)) > 2
 
 
-@pytest.mark.parametrize("tensor_lr", [False, True])
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 @pytest.mark.parametrize("path", PATHS, ids=str)
-def test_at_lr_zero_nothing_changes(
-    path: dict[str, Any], variant: dict[str, Any], tensor_lr: bool
-) -> None:
+def test_at_lr_zero_nothing_changes(path: dict[str, Any], variant: dict[str, Any]) -> None:
     optimizer = MPGD(parameters([(30,), ()]), **{**LOUD, **variant, **path})
     twin = MPGD(parameters([(30,), ()]), **{**LOUD, **variant, **path})
     run(optimizer, 3)
     run(twin, 3)
-    for group in optimizer.param_groups:
-        group["lr"] = torch.tensor(0.0) if tensor_lr else 0.0
-    before = snapshot(optimizer)
-    run(optimizer, 4)
-    assert same_bits(snapshot(optimizer), before)
-    for group in optimizer.param_groups:
-        group["lr"] = LOUD["lr"]
+    [group] = optimizer.param_groups
+    for zero in (0.0, torch.tensor(0.0)):
+        group["lr"] = zero
+        before = snapshot(optimizer)
+        run(optimizer, 2)
+        assert same_bits(snapshot(optimizer), before)
+    group["lr"] = LOUD["lr"]
     run(optimizer, 3, first=3)
     run(twin, 3, first=3)
     assert same_bits(snapshot(optimizer), snapshot(twin))
@@ -449,17 +446,24 @@ def compiled_ends(
     return core(optimizer)
 
 
-COMPILED = [*VARIANTS, {"noise": "gaussian"}, {"noise": "stable", "symmetric": True}]
-COMPILED += [{"foreach": True}, {"foreach": True, "start": 2, "stop": 4}]
-COMPILED += [{"shared_multiplicative": True, "start": 2, "stop": 4}, {"mu": 0.0, "sigma": 0.0}]
+COMPILED: list[tuple[list[Any], dict[str, Any]]] = [
+    ([1, 7, 24, 1025, (), (0,)], {}),
+    ([24], {"symmetric": True, "gamma": (0.55, 0.7)}),
+    ([()], {"shared_multiplicative": True, "symmetric": True, "signs": "product"}),
+    ([24], {"start": 2, "stop": 4}),
+    ([24], {"shared_multiplicative": True, "start": 2, "stop": 4}),
+    ([24], {"foreach": True, "maximize": True, "start": 2, "stop": 4}),
+    ([24, 7], {"noise": "gaussian"}),
+    ([7], {"noise": "stable"}),
+    ([24], {"mu": 0.0, "sigma": 0.0}),
+]
 
 
-# dynamo says that torch's own profiler hook around `step` is left out of the graph
-@pytest.mark.filterwarnings("default:.*record_function")
 @pytest.mark.usefixtures("_fresh_compiler")
-@pytest.mark.parametrize("variant", COMPILED, ids=str)
-def test_compiled_without_a_graph_break_the_bits_are_the_same(variant: dict[str, Any]) -> None:
-    shapes = [1, 7, 24, 1025, (), (0,)]
+@pytest.mark.parametrize(("shapes", "variant"), COMPILED, ids=str)
+def test_compiled_without_a_graph_break_the_bits_are_the_same(
+    shapes: list[Any], variant: dict[str, Any]
+) -> None:
     settings = {"engine": "torch", **variant}
     expected = ends(shapes, settings, 6)
     assert same_bits(compiled_ends(shapes, settings, 6, "aot_eager"), expected)
@@ -471,13 +475,11 @@ def test_compiled_with_a_tensor_lr_the_orbits_are_the_same(variant: dict[str, An
     """Powers of a tensor may differ from Python's in the last bit; the orbits do not use them."""
     lr = torch.tensor(LOUD["lr"], dtype=torch.float64)
     settings = {"engine": "torch", **variant}
-    expected = ends([24, (), 1000], settings, 6)
-    for dtype, tolerance in ((torch.float32, 1e-6), (torch.float64, 1e-13)):
-        expected = ends([24, (), 1000], settings, 6, dtype=dtype)
-        found = compiled_ends([24, (), 1000], {**settings, "lr": lr}, 6, "aot_eager", dtype=dtype)
-        assert same_bits(found["state"], expected["state"])
-        for a, b in zip(found["parameters"], expected["parameters"], strict=True):
-            torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
+    expected = ends([24, ()], settings, 6)
+    found = compiled_ends([24, ()], {**settings, "lr": lr}, 6, "aot_eager")
+    assert same_bits(found["state"], expected["state"])
+    for a, b in zip(found["parameters"], expected["parameters"], strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="inductor needs a C++ compiler")
@@ -485,8 +487,8 @@ def test_compiled_with_a_tensor_lr_the_orbits_are_the_same(variant: dict[str, An
 @pytest.mark.usefixtures("_fresh_compiler")
 def test_compiled_by_inductor_the_bits_are_the_same() -> None:
     settings = {"engine": "torch"}
-    expected = ends([24, 1000], settings, 6)
-    assert same_bits(compiled_ends([24, 1000], settings, 6, "inductor"), expected)
+    expected = ends([24], settings, 6)
+    assert same_bits(compiled_ends([24], settings, 6, "inductor"), expected)
 
 
 LAYOUTS = {

@@ -15,12 +15,20 @@ from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
 from mpgd.experiments.store import Store
+from mpgd.parameters import check_choice, check_integer
 
 T = TypeVar("T")
 
 EXPERIMENTS: Final = {
     "noise": "Figure 1: an orbit, its values and their sums, for both sign rules",
+    "valley": "Section 3.3: descent in a widening valley, the trace of the Hessian",
+    "airfoil": "Tables on airfoil self-noise: test RMSE and RMSE gap",
+    "ecg": "Tables on ECG5000: test accuracy",
+    "implicit": "Theorem 3: the coefficient of eps^2, as printed and completed, against simulation",
+    "generalization": "Theorem 2: gap, tail index, dimension and Hessian trace against gamma",
 }
+PROTOCOLS: Final = ("paper", "released")
+NEEDS: Final = {"airfoil": "airfoil", "ecg": "ecg5000"}  # experiment: data set
 
 
 class Reporter(Protocol):
@@ -57,10 +65,30 @@ class Context:
     Attributes:
         out: the folder of figures.
         reporter: where it says what it does.
+        protocol: ``paper``, ``released`` or ``both``.
+        seeds: how many seeds of each scheme, from 1 on.
+        data: the folder of data sets, looked into first.
+        workers: how many processes train.
+        cluster: the address of a Dask scheduler that trains instead.
     """
 
     out: Path
     reporter: Reporter = field(default_factory=Silent)
+    protocol: str = "both"
+    seeds: int = 5
+    data: Path | None = None
+    workers: int = 1
+    cluster: str | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("protocol", self.protocol, (*PROTOCOLS, "both"))
+        check_integer("seeds", self.seeds, 1)
+        check_integer("workers", self.workers, 1)
+
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        """The protocols to run."""
+        return PROTOCOLS if self.protocol == "both" else (self.protocol,)
 
     @cached_property
     def store(self) -> Store:
@@ -78,6 +106,20 @@ def find(names: Sequence[str]) -> list[str]:
             )
             raise ValueError(f"no experiment is named {name!r}; {hint}")
     return [name for name in EXPERIMENTS if name in names or not names]
+
+
+def lacks(name: str, data: Path | None = None) -> str | None:
+    """Return why an experiment cannot run here and what to do, or None if it can."""
+    from mpgd.experiments.data import SOURCES, folders, is_available
+
+    source = SOURCES.get(NEEDS.get(name, ""))
+    if source is None or is_available(source, data):
+        return None
+    looked = ", ".join(str(folder / source.folder) for folder in folders(data))
+    return (
+        f"{name} is left out: no {' and '.join(source.files)} in {looked}; "
+        f"get it from {source.address} and pass the folder above as --data"
+    )
 
 
 def load(name: str) -> Callable[[Context], None]:

@@ -136,8 +136,8 @@ def airfoil(data: Path | None = None) -> Split:
     order = np.random.RandomState(0).permutation(len(table))
     test, train = table[order[:301]], table[order[301:]]
     mean, std = train.mean(axis=0), train.std(axis=0)
-    train, test = (torch.from_numpy((part - mean) / std) for part in (train, test))
-    return Split(train[:, :5], train[:, 5], test[:, :5], test[:, 5])
+    a, b = (torch.from_numpy((part - mean) / std) for part in (train, test))
+    return Split(a[:, :5], a[:, 5], b[:, :5], b[:, 5])
 
 
 @lru_cache(maxsize=4)

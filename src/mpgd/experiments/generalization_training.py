@@ -112,15 +112,18 @@ def losses_of(x: Tensor, inputs: Tensor, targets: Tensor, outputs: int) -> Tenso
     features = inputs.shape[-2]
     hidden = (x.shape[-1] - outputs) // (features + 1 + outputs)
     sizes = [features * hidden, hidden, hidden * outputs, outputs]
-    W, b, V, c = torch.split(x.float().transpose(0, 1), sizes, dim=-1)
+    W, b, V, c = x.float().transpose(0, 1).split_with_sizes(sizes, dim=-1)
+    nets = W.shape[:2]
     # One product for all schemes of a seed: its data are read once.
-    rows = W.unflatten(-1, (hidden, features)).flatten(1, 2) @ inputs
-    h = torch.relu(rows.unflatten(1, (len(x), hidden)) + b[..., None])
-    z = V.unflatten(-1, (outputs, hidden)) @ h + c[..., None]
+    rows = W.reshape(nets[0], nets[1] * hidden, features) @ inputs
+    h = torch.relu(rows.view(*nets, hidden, -1) + b[..., None])
+    z = V.reshape(*nets, outputs, hidden) @ h + c[..., None]
     if outputs == 1:
-        return ((z[..., 0, :] - targets[:, None]) ** 2).mean(dim=-1).T
-    chosen = z.gather(-2, targets[:, None, None].expand(-1, len(x), 1, -1))[..., 0, :]
-    return (z.logsumexp(dim=-2) - chosen).mean(dim=-1).T
+        each = (z[..., 0, :] - targets[:, None]) ** 2
+    else:
+        chosen = z.gather(-2, targets[:, None, None].expand(-1, nets[1], 1, -1))
+        each = z.logsumexp(dim=-2) - chosen[..., 0, :]
+    return each.mean(dim=-1).transpose(0, 1)
 
 
 def hessian_traces(x: Tensor, data: Data, probes: int, seed: int) -> Array:
@@ -155,7 +158,8 @@ class _Driver:
             return torch.zeros_like(x)
         v1, self.states[0] = self.noise.step(self.states[0])
         v2, self.states[1] = self.noise.step(self.states[1])
-        return self.scale * (v2 - v1 * x)
+        pushed: Tensor = self.scale * (v2 - v1 * x)
+        return pushed
 
 
 def _step(x: Tensor, data: Data, eta: float, drivers: Sequence[_Driver]) -> Tensor:

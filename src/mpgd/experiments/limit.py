@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, astuple, dataclass
 from functools import lru_cache, partial
 from typing import Any, Final
@@ -82,11 +83,11 @@ class Sizes:
     """
 
     m: tuple[int, ...] = (10, 30, 100, 300, 1000, 3000, 10_000)
-    paths: int = 10_000
-    reference: int = 20_000
-    steps: int = 400
-    resamples: int = 80
-    joint: int = 1500
+    paths: int = 8_000
+    reference: int = 16_000
+    steps: int = 300
+    resamples: int = 60
+    joint: int = 800
 
 
 FULL: Final = Sizes()
@@ -96,10 +97,22 @@ def run(context: Context, sizes: Sizes = FULL, seed: int = 0) -> None:
     """Compute what the store lacks, print the tables and write a figure per case."""
     tasks = list(_tasks(sizes, seed))
     tracked = context.reporter.track(tasks, _label)
-    records = [context.store.once(task, partial(_work, task)) for task in tracked]
+    with _one_thread():
+        records = [context.store.once(task, partial(_work, task)) for task in tracked]
     _reference.cache_clear()
     _print(context, records)
     _draw(context, records)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Keep torch to one thread: a second one gains little here and waits for any busy core."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _tasks(sizes: Sizes, seed: int) -> Iterator[Run]:
@@ -133,10 +146,10 @@ def _work(task: Run) -> Result:
 
 
 def driver_error(task: Run) -> Result:
-    """Return the KS distance of the driver's sums to the law they tend to."""
+    """Return the KS distance of the driver's sums to their limit, on orbits MPGD does not use."""
     h = task.hyperparameters
     noise = ChaoticNoise(GAMMA, h["beta"], task.scheme, first_sign=FIRST_SIGN[task.scheme])
-    sums = np.sort(noise.birkhoff(h["m"], h["reference"], task.seed).numpy())
+    sums = np.sort(noise.birkhoff(h["m"], h["reference"], task.seed + 2).numpy())
     return {"ks": ks_distance(sums, limit_law(noise))}, {}
 
 
@@ -240,14 +253,16 @@ def _rotated(integral: str, paths: int, steps: int, seed: int) -> Tensor:
 def _print(context: Context, records: list[Record]) -> None:
     steps = list(dict.fromkeys(r.run.hyperparameters.get("m", 0) for r in records if _is(r, "law")))
     context.reporter.table(
-        f"KS distance to the equation at t = {TIMES[-1]:g}, gamma {GAMMA}, for m steps per unit",
-        ["", "noise", "beta", "signs", *(f"m = {m:,}" for m in steps), "noise of sampling"],
+        f"KS distance to the equation at t = {TIMES[-1]:g}, gamma {GAMMA}, m steps a unit of time",
+        ["case", "beta", "signs", *(f"{m:,}" for m in steps), "sampling"],
         list(_rows(records, steps)),
     )
     context.reporter.say(
         "driver: its own KS distance to the stable law after m steps; while that is large, m is "
-        "too small for the equation to mean anything.\nproduct signs have a symmetric limit; *: to "
-        "the equation with skewness beta instead, as claimed.\nrotation: Wasserstein distances."
+        "too small for the equation to mean anything.\nproduct signs have a symmetric limit; "
+        "product*: to the equation with skewness beta, as claimed.\n"
+        "sampling: what samples of one law exceed in 5 % of all cases. "
+        "rotation: Wasserstein distances to either equation."
     )
 
 
@@ -259,12 +274,12 @@ def _rows(records: list[Record], steps: list[int]) -> Iterator[list[str]]:
     groups: dict[tuple[str, ...], dict[int, str]] = {}
     for record in records:
         h, signs = record.run.hyperparameters, record.run.scheme
-        names = h.get("loss", h["part"]), h.get("kind", ""), str(h.get("beta", ""))
-        for key, star in (("ks", ""), ("claimed_ks", " *"), ("marcus", " Marcus"), ("ito", " Ito")):
-            if key in record.metrics:
-                row = groups.setdefault((*names, signs + star), {})
-                row[h["m"]] = f"{record.metrics[key]:.3f}"
-                row[-1] = f"{_noise(record, key):.3f}"
+        case = ", ".join(filter(None, [h.get("loss", h["part"]), h.get("kind")]))
+        named = {"ks": signs, "claimed_ks": f"{signs}*", "marcus": "to Marcus", "ito": "to Ito"}
+        for key in [name for name in named if name in record.metrics]:
+            row = groups.setdefault((case, str(h.get("beta", "")), named[key]), {})
+            row[h["m"]] = f"{record.metrics[key]:.3f}"
+            row[-1] = f"{_noise(record, key):.3f}"
     for group, row in groups.items():
         yield [*group, *(row.get(m, "") for m in [*steps, -1])]
 

@@ -61,7 +61,7 @@ def draw_laws(ax: Axes, records: Sequence[Record], title: str) -> None:
         ax.plot(limit["grid"], record.curves["cdf"], color=color, ls=ls, lw=1.1, label=label)
     name = "u" if "Valley" in title else "x"
     ax.set(title=title, ylim=(0, 1), xlabel=rf"asinh$\,{name}$ at $t={limit['times'][-1]:g}$")
-    ax.set_ylabel(r"distribution function, $\beta=0.5$, fresh signs")
+    ax.set_ylabel(r"distribution function, $\beta=0.5$, fresh", fontsize=8)
     ax.legend(loc="best")
 
 

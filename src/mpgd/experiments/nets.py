@@ -60,12 +60,9 @@ class Layout:
 
         The result is (net, example) for one output, else (net, example, output).
         """
-        parts = [
-            part.view(len(x), *shape)
-            for part, shape in zip(
-                x.split([prod(s) for s in self.shapes], 1), self.shapes, strict=True
-            )
-        ]
+        flat = torch.split(x, [prod(shape) for shape in self.shapes], dim=1)
+        pairs = zip(flat, self.shapes, strict=True)
+        parts = [part.view(len(x), *shape) for part, shape in pairs]
         h = inputs.expand(len(x), *inputs.shape)
         for layer in range(len(self.widths) - 1):
             weight, bias = parts[2 * layer], parts[2 * layer + 1]

@@ -137,7 +137,7 @@ class SwitchedNoise:
         positive = (1 + self.beta) / 2
         if self.has("constant_sign"):
             delta = np.where(deltas < positive, 1.0, -1.0)
-            chi = np.cumprod(np.where(in_Z, delta[:, None], 1.0), axis=1)
+            chi: Array = np.cumprod(np.where(in_Z, delta[:, None], 1.0), axis=1, dtype=np.float64)
             first = np.ones((len(chi), 1))
         else:
             rng = np.random.default_rng(seeds)

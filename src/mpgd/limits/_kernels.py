@@ -1,6 +1,7 @@
-"""Many steps of all paths in one call, compiled by numba and run without the interpreter's lock.
+"""Stable values of many steps in one call, compiled by numba, without the interpreter's lock.
 
-Import this module only where numba is installed.
+Import this module only where numba is installed. A kernel kept on disk is compiled again when its
+own file changes, not when another does, so nothing here calls a kernel of another module.
 """
 
 from __future__ import annotations
@@ -12,25 +13,12 @@ import numba
 import numpy as np
 
 from mpgd.noise.counter import MULTIPLIER
-from mpgd.noise.engines.fused import advance_values
 from mpgd.noise.memoryless import _SECOND
 
 _u = np.uint64
 _MULTIPLIER = _u(MULTIPLIER)
 _HALF, _LOW = _u(32), _u(12)
 _SALT = _u(_SECOND)
-
-
-@numba.njit(cache=True, nogil=True)
-def chaotic_block(
-    s: Any, out: Any, first: int, last: int, keys: Any, table: Any, threshold: int, product: Any,
-    c0: float, c1: float,
-) -> None:  # fmt: skip
-    """Write the values of states ``first`` to ``last``, a row of ``out`` per key; advance them."""
-    n = len(s)
-    for k in range(len(keys)):
-        row = out[k * n + first : k * n + last]
-        advance_values(s[first:last], row, first, keys[k], table, threshold, product, c0, c1)
 
 
 @numba.njit(cache=True, nogil=True)

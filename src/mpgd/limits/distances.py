@@ -31,10 +31,10 @@ from mpgd.limits._paths import checked_path
 from mpgd.parameters import check_integer, check_real, check_seed
 
 Array = NDArray[np.float64]
-Weigh = Callable[[Array], dict[str, float]]  # the distances, for signed weights of all points
+Weigh = Callable[[Array], dict[str, Array]]  # distances, for rows of signed weights of all points
 
 NAMES: Final = ("ks", "wasserstein", "energy")
-_BATCH: Final = 1 << 22  # entries of a block of pairwise distances
+_BATCH: Final = 1 << 18  # entries worked on at a time, so that they stay in the cache
 
 
 @dataclass(frozen=True)
@@ -87,16 +87,29 @@ def distances_in_law(
     level = check_real("level", level, "(0, 1)", 0.0, 1.0, "()")
     weigh = _on_the_line(one[:, 0], two[:, 0]) if one.shape[1] == 1 else _in_space(one, two)
     n, k = len(one), len(two)
-    value = weigh(np.repeat([1.0 / n, -1.0 / k], [n, k]))
+    value = weigh(np.repeat([[1.0 / n, -1.0 / k]], [n, k], axis=1))
     rng = np.random.default_rng(check_seed(seed))
-    again = [
-        weigh(np.concatenate((_drawn(rng, n, n), -_drawn(rng, k, k)))) for _ in range(resamples)
-    ]
-    pooled = [weigh(_drawn(rng, n, n + k) - _drawn(rng, k, n + k)) for _ in range(resamples)]
+
+    def again() -> Array:
+        return np.concatenate((_drawn(rng, n, n), -_drawn(rng, k, k)))
+
+    def pooled() -> Array:
+        return _drawn(rng, n, n + k) - _drawn(rng, k, n + k)
+
+    resampled, null = (_repeated(weigh, draw, resamples, n + k) for draw in (again, pooled))
     return {
-        name: _interval(value[name], [a[name] for a in again], [p[name] for p in pooled], level)
-        for name in NAMES
+        name: _interval(float(value[name][0]), resampled[name], null[name], level) for name in NAMES
     }
+
+
+def _repeated(weigh: Weigh, draw: Callable[[], Array], count: int, points: int) -> dict[str, Array]:
+    """Return the distances for ``count`` draws of weights, a few draws at a time."""
+    rows = max(1, _BATCH // points)
+    parts = [
+        weigh(np.stack([draw() for _ in range(min(rows, count - first))]))
+        for first in range(0, count, rows)
+    ]
+    return {name: np.concatenate([np.empty(0), *(part[name] for part in parts)]) for name in NAMES}
 
 
 def _drawn(rng: np.random.Generator, draws: int, points: int) -> Array:
@@ -105,8 +118,8 @@ def _drawn(rng: np.random.Generator, draws: int, points: int) -> Array:
     return np.asarray(counts / draws)
 
 
-def _interval(value: float, again: list[float], pooled: list[float], level: float) -> Distance:
-    if not again:
+def _interval(value: float, again: Array, pooled: Array, level: float) -> Distance:
+    if not again.size:
         return Distance(value, np.nan, np.nan, np.nan)
     q_low, q_high = np.quantile(again, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
     noise = float(np.quantile(pooled, level))
@@ -118,16 +131,18 @@ def _on_the_line(x: Array, y: Array) -> Weigh:
     """Return the three distances as a function of weights; the points are sorted only once."""
     pooled = np.concatenate((x, y))
     order = np.argsort(pooled, kind="stable")
-    gaps = np.diff(pooled[order])
-    distinct = gaps > 0.0  # F - G is looked at between different points only
+    width = np.diff(pooled[order])
+    ties = np.flatnonzero(width == 0.0)  # F - G counts between different points only
 
-    def weigh(w: Array) -> dict[str, float]:
-        difference = np.cumsum(w[order])[:-1][distinct]
-        size, width = np.abs(difference), gaps[distinct]
+    def weigh(W: Array) -> dict[str, Array]:
+        size = np.take(W, order, axis=1)
+        np.abs(np.cumsum(size, axis=1, out=size), out=size)
+        size = size[:, :-1]
+        size[:, ties] = 0.0
         return {
-            "ks": float(size.max(initial=0.0)),
-            "wasserstein": float(size @ width),
-            "energy": float(np.sqrt(2.0 * (size**2 @ width))),
+            "ks": size.max(axis=1, initial=0.0),
+            "wasserstein": size @ width,
+            "energy": np.sqrt(2.0 * (size**2 @ width)),
         }
 
     return weigh
@@ -136,14 +151,13 @@ def _on_the_line(x: Array, y: Array) -> Weigh:
 def _in_space(x: Array, y: Array) -> Weigh:
     """Return the same for vectors."""
     marginals = [_on_the_line(x[:, k], y[:, k]) for k in range(x.shape[1])]
-    points = np.concatenate((x, y))
-    pairs = _pairwise(points)
+    pairs = _pairwise(np.concatenate((x, y)))
 
-    def weigh(w: Array) -> dict[str, float]:
-        each = [marginal(w) for marginal in marginals]
-        found = {name: max(one[name] for one in each) for name in ("ks", "wasserstein")}
-        squared = -float(w @ (pairs @ w))
-        return found | {"energy": max(0.0, squared) ** 0.5}
+    def weigh(W: Array) -> dict[str, Array]:
+        each = [marginal(W) for marginal in marginals]
+        found = {name: np.max([one[name] for one in each], axis=0) for name in NAMES[:2]}
+        squared = -((W @ pairs) * W).sum(axis=1)
+        return found | {"energy": np.sqrt(np.maximum(squared, 0.0))}
 
     return weigh
 

@@ -42,6 +42,7 @@ class MarcusSDE:
         couplings: pairs (b, law). b as in `FastSlow`; the driver has the law ``law`` at time 1.
 
     Example:
+        >>> from mpgd.limits import Diagonal
         >>> sde = MarcusSDE(lambda x: -x, [(0.5, StableLaw(1.5)), (Diagonal(0.1), StableLaw(1.8))])
         >>> sde.solve(x0=1.0, t1=1.0, steps=100, paths=4).final.shape
         torch.Size([4, 1])
@@ -88,6 +89,7 @@ class MarcusSDE:
             RuntimeError: a flow that takes too long; the text names the time and the path.
 
         Example:
+            >>> from mpgd.limits import Linear
             >>> rotation = Linear([[0.0, -1.0], [1.0, 0.0]])
             >>> sde = MarcusSDE(torch.zeros_like, [(rotation, StableLaw(1.5))])
             >>> jump = torch.full((1, 1, 1), torch.pi / 2, dtype=torch.float64)

@@ -8,7 +8,7 @@ stable noise.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
@@ -52,19 +52,20 @@ def by_step(fills: Sequence[Fill], shapes: Sequence[tuple[int, int]], scales: Se
 
 
 def _chaotic_stream(noise: ChaoticNoise, state: NoiseState) -> Fill:
-    from mpgd.limits._kernels import chaotic_block
     from mpgd.noise.engines import fused
 
     s, clock = state.s.view(-1).numpy(), _Clock(state)
-    constants: tuple[Any, ...] = fused.arguments(noise.driver)
+    constants = fused.arguments(noise.driver)
 
     def fill(out: Tensor) -> None:
-        values, keys = out.view(-1).numpy(), clock.keys(len(out))
-        in_parts(
-            len(s),
-            lambda first, last: chaotic_block(s, values, first, last, keys, *constants),
-            smallest=max(1, SMALLEST_PART // max(1, len(keys))),
-        )
+        values, keys = out.view(len(out), -1).numpy(), clock.keys(len(out))
+
+        def run(first: int, last: int) -> None:
+            part = s[first:last]
+            for row, key in zip(values, keys, strict=True):
+                fused.advance_values(part, row[first:last], first, key, *constants)
+
+        in_parts(len(s), run, smallest=max(1, SMALLEST_PART // max(1, len(keys))))
 
     return fill
 

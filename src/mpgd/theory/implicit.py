@@ -203,4 +203,4 @@ def _check_loss(loss: Loss, x: Tensor) -> None:
             "no_grad?"
         )
     if not torch.isfinite(value):
-        raise ValueError(f"the loss must be finite, but at x0 it is {float(value)!r}")
+        raise ValueError(f"the loss must be finite, but at x0 it is {value.item()!r}")

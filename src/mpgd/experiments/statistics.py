@@ -1,0 +1,210 @@
+"""Means, paired differences with a bootstrap interval, and verdicts from a stated rule.
+
+Runs of two schemes with the same seed share their initial parameters, so schemes are compared by
+the differences d_s of their metric, one for each seed. The interval is the percentile bootstrap of
+the mean difference, 95 %, seeded. The rule: a claim that the difference has a sign is
+
+    supported      if the whole interval has that sign
+    contradicted   if the whole interval has the other sign
+    undecided      else; then the smallest difference the runs could have seen is stated, the one
+                   found with probability 0.8 at level 0.05: (1.96 + 0.84) std(d) / sqrt(seeds)
+
+With five seeds a percentile interval is too short (it covers about 85 %): a verdict needs more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, isfinite, nan, sqrt
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpgd.experiments.store import Record
+
+Array = NDArray[np.float64]
+BySeed = Mapping[int, float]
+Direction = Literal["lower", "higher"]
+
+RESAMPLES: Final = 10_000
+LEVEL: Final = 0.95
+VISIBLE: Final = 1.96 + 0.84  # standard errors: seen with probability 0.8 at level 0.05
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A scheme's metric over its seeds; std is the sample standard deviation."""
+
+    mean: float
+    std: float
+    count: int
+
+    def text(self, digits: int) -> str:
+        """Return the mean with the std in brackets, as the paper prints them."""
+        return f"{self.mean:.{digits}f} ({self.std:.{digits}f})"
+
+
+def summary(values: Iterable[float]) -> Summary:
+    """Return mean and sample standard deviation.
+
+    Example:
+        >>> summary([1.0, 2.0, 3.0])
+        Summary(mean=2.0, std=1.0, count=3)
+    """
+    x = np.array(list(values), dtype=np.float64)
+    return Summary(float(x.mean()), float(x.std(ddof=1)) if len(x) > 1 else nan, len(x))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A mean paired difference, its 95 % interval, and the smallest one the runs could see."""
+
+    mean: float
+    low: float
+    high: float
+    visible: float
+    count: int
+
+    def text(self, digits: int) -> str:
+        """Return the difference with its interval."""
+        if not isfinite(self.low):
+            return f"{self.mean:+.{digits}f} [one seed]"
+        return f"{self.mean:+.{digits}f} [{self.low:+.{digits}f}, {self.high:+.{digits}f}]"
+
+
+def paired(first: BySeed, second: BySeed, seed: int = 0) -> Difference:
+    """Return first - second over the seeds both have.
+
+    Example:
+        >>> paired({1: 3.0, 2: 5.0}, {1: 2.0, 2: 4.0, 3: 9.0}).text(1)
+        '+1.0 [+1.0, +1.0]'
+    """
+    seeds = sorted(set(first) & set(second))
+    if not seeds:
+        raise ValueError(f"no seed is in both, got {sorted(first)} and {sorted(second)}")
+    return interval(np.array([first[s] - second[s] for s in seeds]), seed)
+
+
+def interval(d: Array, seed: int = 0) -> Difference:
+    """Return the mean of ``d`` with its percentile bootstrap interval; one value has none."""
+    n = len(d)
+    if n < 2:
+        return Difference(float(d.mean()), -inf, inf, inf, n)
+    draws = np.random.default_rng(seed).integers(n, size=(RESAMPLES, n))
+    tail = (1 - LEVEL) / 2
+    low, high = np.quantile(d[draws].mean(axis=1), [tail, 1 - tail])
+    visible = VISIBLE * float(d.std(ddof=1)) / sqrt(n)
+    return Difference(float(d.mean()), float(low), float(high), visible, n)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the runs say about a claim."""
+
+    claim: str
+    direction: Direction
+    difference: Difference
+
+    @property
+    def word(self) -> str:
+        """Supported, contradicted or undecided."""
+        low, high = self.difference.low, self.difference.high
+        if low <= 0.0 <= high:
+            return "undecided"
+        return "supported" if (high < 0.0) == (self.direction == "lower") else "contradicted"
+
+    def text(self, digits: int) -> str:
+        """Return the verdict with its reason."""
+        said = f"{self.claim}: {self.word}, {self.difference.text(digits)}"
+        said += f" over {self.difference.count} seeds"
+        if self.word == "undecided":
+            visible = self.difference.visible
+            seen = f"{visible:.{digits}f}" if isfinite(visible) else "none"
+            said += f"; the smallest difference they could have seen is {seen}"
+        return said
+
+
+def by_seed(records: Iterable[Record], metric: str) -> dict[int, float]:
+    """Return the metric of each seed."""
+    return {record.run.seed: float(record.metrics[metric]) for record in records}
+
+
+def average(schemes: Sequence[BySeed]) -> dict[int, float]:
+    """Return the mean over schemes for every seed that all have.
+
+    Example:
+        >>> average([{1: 1.0, 2: 2.0}, {1: 3.0}])
+        {1: 2.0}
+    """
+    seeds = set.intersection(*(set(scheme) for scheme in schemes))
+    return {s: float(np.mean([scheme[s] for scheme in schemes])) for s in sorted(seeds)}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What a table of schemes shows.
+
+    Attributes:
+        metric: its name in the records.
+        title: its name in the table.
+        digits: after the point.
+        printed: a scheme's number in the paper, as text, empty where there is none.
+    """
+
+    metric: str
+    title: str
+    digits: int
+    printed: Callable[[str], str]
+
+
+def by_scheme(records: Iterable[Record]) -> dict[str, list[Record]]:
+    """Return the records of each scheme, in order."""
+    schemes: dict[str, list[Record]] = {}
+    for record in records:
+        schemes.setdefault(record.run.scheme, []).append(record)
+    return schemes
+
+
+def gaussian_of(name: str, schemes: Container[str]) -> str:
+    """Return the Gaussian an MPGD row is compared with: of its own variance, else the only one.
+
+    Example:
+        >>> gaussian_of("mpgd plain 0.6 beta 0.5", ["gaussian plain 0.6"])
+        'gaussian plain 0.6'
+    """
+    own = " ".join(["gaussian", *name.split()[1:3]])
+    return own if own in schemes else "gaussian"
+
+
+def rows(records: Iterable[Record], columns: Columns, baseline: str) -> list[list[str]]:
+    """Return one row a scheme: printed, ours, and differences to the baseline and the Gaussian."""
+    schemes = {name: by_seed(each, columns.metric) for name, each in by_scheme(records).items()}
+
+    def against(name: str, other: str) -> str:
+        if name == other or other not in schemes:
+            return ""
+        return paired(schemes[name], schemes[other]).text(columns.digits)
+
+    return [
+        [name, columns.printed(name), summary(values.values()).text(columns.digits),
+         against(name, baseline),
+         against(name, gaussian_of(name, schemes)) if name.startswith("mpgd") else ""]
+        for name, values in schemes.items()
+    ]  # fmt: skip
+
+
+HEADINGS: Final = ("scheme", "printed", "ours", "minus descent", "minus Gaussian")
+
+
+def claim(
+    text: str,
+    direction: Direction,
+    ours: Sequence[Sequence[Record]],
+    theirs: Sequence[Sequence[Record]],
+    metric: str,
+) -> Verdict:
+    """Return the verdict on the mean over the schemes ``ours`` against that over ``theirs``."""
+    first, second = (average([by_seed(each, metric) for each in part]) for part in (ours, theirs))
+    return Verdict(text, direction, paired(first, second))

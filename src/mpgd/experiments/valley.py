@@ -1,0 +1,198 @@
+"""A valley that narrows: gradient descent on l(u, v) = v^2 |u|^2 / 2 and its Hessian's trace.
+
+    grad_u = v^2 u,     grad_v = v |u|^2,     trace = d v^2 + |u|^2
+
+All of v = 0 is a minimum, the flattest is at u = 0. The claim: descent stays where it starts,
+Gaussian perturbations do not converge, MPGD lowers the trace.
+
+Protocol ``paper``: u in R^10, started at 5 U[0, 1]^10, v = 0, correct noise. Protocol ``released``
+follows the authors' script: u is one number, 17.28 at the start; the Gaussian has prefactor 1,
+mean 10 on u and mean 1 elsewhere; v's multiplicative noise multiplies u; u moves before v; one
+multiplicative driver serves both; each driver's sign flips at every visit to Z or never, and
+already at the visit. Seed 1 is the script's own path, further seeds shift its orbit seeds.
+
+Reference: Lim, Wan & Simsekli (2022), Section 3.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from statistics import median
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mpgd.experiments import Context
+from mpgd.experiments.released import ITERATES
+from mpgd.experiments.runner import complete
+from mpgd.experiments.statistics import (
+    HEADINGS,
+    Columns,
+    Verdict,
+    by_scheme,
+    claim,
+    gaussian_of,
+    rows,
+)
+from mpgd.experiments.store import Record, Run
+from mpgd.experiments.training import MOMENTS, Result, descend
+from mpgd.maps import ThalerMap
+from mpgd.noise.driver import values
+
+Array = NDArray[np.float64]
+
+GAMMAS: Final = (0.6, 0.7, 0.8)
+DIMENSION: Final = 10
+FIXED: Final[dict[str, Any]] = {"eta": 0.01, "steps": 8000}
+LEVEL: Final = {"mu": 0.02, "sigma": 0.05}
+BETA: Final = 0.5
+SHAPES: Final = [(DIMENSION,), (1,)]
+
+RELEASED_START: Final = 17.28
+RELEASED_SEEDS: Final = (2222, 2345, 3456)  # orbits of: u additive, v additive, multiplicative
+SIGN_OFFSET: Final = 12
+SEED_STRIDE: Final = 10_000  # between the orbit seeds of two runs
+RELEASED_MEANS: Final = (10.0, 1.0, 1.0)  # of the Gaussian in these three places
+
+
+def run(context: Context, steps: int = FIXED["steps"]) -> None:
+    """Run what the store lacks, print the final traces and the verdicts."""
+    seeds = range(1, context.seeds + 1)
+    wanted = [task for protocol in context.protocols for task in tasks(protocol, seeds, steps)]
+    records = complete(context, wanted, train, lambda task: 1000)
+    for protocol in context.protocols:
+        own = [record for record in records if record.run.protocol == protocol]
+        report(context, protocol, own)
+
+
+def tasks(protocol: str, seeds: Sequence[int], steps: int = FIXED["steps"]) -> list[Run]:
+    """Return the runs of every scheme for these seeds."""
+    noisy = FIXED | {"steps": steps} | LEVEL | {"symmetric": False}
+    schemes: dict[str, dict[str, Any]] = {"gd": {"noise": "none"}}
+    if protocol == "paper":
+        schemes |= {"langevin": {"noise": "langevin"}}
+        schemes |= {f"gaussian plain {g:g}": {"noise": "matched", "gamma": g} for g in GAMMAS}
+    else:
+        schemes |= {"gaussian": {"noise": "released_gaussian"}}
+    kind = "chaotic" if protocol == "paper" else "switched"
+    for gamma in GAMMAS:
+        h = {"noise": kind, "gamma": gamma, "beta": BETA}
+        schemes[f"mpgd plain {gamma:g} beta {BETA:g}"] = h
+    return [Run("valley", protocol, name, noisy | h, seed) for name, h in schemes.items()
+            for seed in seeds]  # fmt: skip
+
+
+def train(runs: list[Run]) -> Iterator[Result]:
+    """Yield the final trace and its curve for each run."""
+    if runs[0].protocol == "released":
+        for task in runs:
+            moments, curve = script(task)
+            yield task, {"trace": curve[-1]}, {"step": moments, "trace": curve}
+        return
+    trained = descend(start([task.seed for task in runs]), runs, SHAPES, gradient)
+    final = trace(trained.after)
+    for row, task in enumerate(runs):
+        curves = {"step": trained.moments, "trace": trained.curve[:, row]}
+        yield task, {"trace": float(final[row])}, curves
+
+
+def start(seeds: Sequence[int]) -> Tensor:
+    """Return (u, v) = (5 U[0, 1]^10, 0) of every seed, (run, element)."""
+    u = [5.0 * np.random.RandomState(seed).uniform(size=DIMENSION) for seed in seeds]
+    return torch.from_numpy(np.pad(np.stack(u), ((0, 0), (0, 1))))
+
+
+def trace(x: Tensor) -> Tensor:
+    """Return the trace of the Hessian at x = (u, v), (run,)."""
+    u, v = x[:, :-1], x[:, -1]
+    return u.shape[1] * v.square() + u.square().sum(1)
+
+
+def gradient(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the trace (run,) and the gradient (run, element) at x = (u, v)."""
+    u, v = x[:, :-1], x[:, -1:]
+    return trace(x), torch.cat([v.square() * u, v * u.square().sum(1, keepdim=True)], dim=1)
+
+
+def script(task: Run) -> tuple[list[int], list[float]]:
+    """Return moments and the trace v^2 + u^2 there, as the authors' script moves."""
+    h = task.hyperparameters
+    eta, steps, (mu, sigma) = h["eta"], h["steps"], _released_levels(h)
+    u, v, every = RELEASED_START, 0.0, max(1, h["steps"] // MOMENTS)
+    moments, curve = [0], [u * u]
+    noises = zip(*_released_noise(task), strict=True)
+    for k, (on_u, on_v, multiplicative) in enumerate(noises, start=1):
+        u = u - eta * v * v * u - mu * multiplicative * u + sigma * on_u
+        v = v - eta * v * u * u - mu * multiplicative * u + sigma * on_v  # u is the new one
+        if k % every == 0 or k == steps:
+            moments.append(k)
+            curve.append(v * v + u * u)
+    return moments, curve
+
+
+def _released_levels(h: Any) -> tuple[float, float]:
+    """Return what multiplies the noises: the Gaussian has no power of eta."""
+    if h["noise"] == "none":
+        return 0.0, 0.0
+    scale = 1.0 if h["noise"] == "released_gaussian" else h["eta"] ** h["gamma"]
+    return h["mu"] * scale, h["sigma"] * scale
+
+
+def _released_noise(task: Run) -> list[list[float]]:
+    """Return the additive noise of u and of v and the multiplicative one, each over all steps."""
+    h = task.hyperparameters
+    if h["noise"] == "switched":
+        shift = SEED_STRIDE * (task.seed - 1)
+        return [_orbit(seed + shift, h["gamma"], h["beta"], h["steps"]) for seed in RELEASED_SEEDS]
+    rng = np.random.RandomState(task.seed)
+    return [rng.normal(mean, 1.0, h["steps"]).tolist() for mean in RELEASED_MEANS]
+
+
+@lru_cache(maxsize=16)
+def _orbit(seed: int, gamma: float, beta: float, steps: int) -> list[float]:
+    """Return chi v along one orbit, in plain floats: numpy's powers differ in the last bit.
+
+    The C library's power gave the authors' path on the machines we tried; numpy's did not.
+    """
+    e, y_star, (c0, c1) = 1.0 - gamma, ThalerMap(gamma).y_star, values(gamma)
+    y = float(np.random.RandomState(seed).uniform())
+    first = np.random.RandomState(seed + SIGN_OFFSET).uniform()
+    delta, chi, found = (1.0 if first < (1 + beta) / 2 else -1.0), 1.0, []
+    for k in range(-ITERATES, steps):
+        if k >= 0:
+            chi = chi * delta if y > y_star else chi
+            found.append(chi * (c1 if y > y_star else c0))
+        z = (y**e + (1 + y) ** e - 1) ** (1 / e)
+        y = z - 1 if z > 1 else z
+    return found
+
+
+def report(context: Context, protocol: str, records: list[Record]) -> None:
+    """Print the final traces and the verdicts."""
+    columns = Columns("trace", "final trace of the Hessian", 1, lambda name: "")
+    schemes = by_scheme(records)
+    body = [
+        [name, f"{median(r.metrics['trace'] for r in schemes[name]):.1f}", *rest]
+        for name, _, *rest in rows(records, columns, "gd")
+    ]
+    headings = [HEADINGS[0], "median", *HEADINGS[2:]]
+    context.reporter.table(f"valley, {protocol}: {columns.title}", headings, body)
+    for verdict in verdicts(records):
+        context.reporter.say(f"valley, {protocol}: {verdict.text(1)}")
+
+
+def verdicts(records: list[Record]) -> list[Verdict]:
+    """Return what the runs say of the paper's claims, for the mean over gammas."""
+    schemes = by_scheme(records)
+    names = [name for name in schemes if name.startswith("mpgd")]
+    ours = [schemes[name] for name in names]
+    gaussian = [schemes[gaussian_of(name, schemes)] for name in names]
+    said = "MPGD has a lower final trace than"
+    return [
+        claim(f"{said} descent", "lower", ours, [schemes["gd"]], "trace"),
+        claim(f"{said} the Gaussian", "lower", ours, gaussian, "trace"),
+    ]
