@@ -10,9 +10,13 @@ from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import driver, step
+from benchmarks import driver, limits, step
 
-TABLES = [*driver.TABLES, *step.TABLES]  # a further module of tables is one more list here
+TABLES = [
+    *driver.TABLES,
+    *step.TABLES,
+    *limits.TABLES,
+]  # a further module of tables is one more list here
 ROUNDS, QUICK = 21, 5
 COMMAND = "make bench"
 

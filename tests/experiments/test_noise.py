@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mpgd import ChaoticNoise, StableLaw, ThalerMap
-from mpgd.experiments import Context, find, load, noise
+from mpgd.experiments import EXPERIMENTS, Context, find, load, noise
 from mpgd.experiments.noise import Sizes
 
 SMALL = Sizes(shown=50, steps=(100, 2000), count=4000, orbits=20_000, rounds=20)
@@ -38,7 +38,8 @@ def test_only_fresh_signs_keep_the_skewness(context: Context) -> None:
         h, m = record.run.hyperparameters, record.metrics
         if h["part"] == "sums" and h["beta"] == 0.5 and h["steps"] == 2000:
             nearer[record.run.scheme] = m["ks_limit"] < m["ks_symmetric"]
-            assert 0 < min(m["ks_limit"], m["ks_symmetric"]) < 0.06
+            sampling = 2.2 / np.sqrt(h["count"])  # a perfect sample exceeds it with chance 1e-4
+            assert 0 < min(m["ks_limit"], m["ks_symmetric"]) < 0.045 + sampling
     assert nearer == {"fresh": True, "product": False}
 
 
@@ -93,9 +94,10 @@ def test_a_noise_near_gamma_one_has_no_distance_but_has_its_numbers(tmp_path: Pa
 
 
 def test_the_registry() -> None:
-    assert find([]) == find(["noise"]) == ["noise"]
+    assert find(["noise"]) == ["noise"]
+    assert find([]) == list(EXPERIMENTS)
     assert load("noise") is noise.run
     with pytest.raises(ValueError, match="'niose'; did you mean 'noise'"):
         find(["niose"])
-    with pytest.raises(ValueError, match="'q'; there are: noise"):
+    with pytest.raises(ValueError, match="'q'; there are: noise, "):
         find(["q"])

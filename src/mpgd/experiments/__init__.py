@@ -24,6 +24,7 @@ EXPERIMENTS: Final = {
     "valley": "Section 3.3: descent in a widening valley, the trace of the Hessian",
     "airfoil": "Tables on airfoil self-noise: test RMSE and RMSE gap",
     "ecg": "Tables on ECG5000: test accuracy",
+    "limit": "Theorem 1: convergence of MPGD to its Marcus equation as m grows",
     "implicit": "Theorem 3: the coefficient of eps^2, as printed and completed, against simulation",
     "generalization": "Theorem 2: gap, tail index, dimension and Hessian trace against gamma",
 }

@@ -68,7 +68,7 @@ def run(
     seed: int = 0,
 ) -> None:
     """Train what the store lacks, print tables and verdicts, write ``generalization.png``."""
-    folder = getattr(context, "data", None)
+    folder = context.data
     names = [name for name in trainings if name != "airfoil" or is_available(AIRFOIL, folder)]
     if len(names) < len(trainings):
         context.reporter.say("airfoil is left out: set MPGD_DATA to the folder that holds it")
@@ -84,7 +84,7 @@ def run(
 def load_data(name: str, seeds: int, seed: int, context: Context) -> Data:
     """Return digits, split anew for every seed, or airfoil in the paper's one split."""
     if name == "airfoil":
-        split = airfoil(getattr(context, "data", None))
+        split = airfoil(context.data)
         parts = [split.x_train.T, split.y_train, split.x_test.T, split.y_test]
         return Data(name, *(part.float().expand(seeds, *part.shape) for part in parts))
     try:

@@ -13,12 +13,12 @@ import numba
 import numpy as np
 
 from mpgd.noise.counter import MULTIPLIER
-from mpgd.noise.memoryless import _SECOND
+from mpgd.noise.memoryless import SECOND_SALT
 
 _u = np.uint64
 _MULTIPLIER = _u(MULTIPLIER)
 _HALF, _LOW = _u(32), _u(12)
-_SALT = _u(_SECOND)
+_SALT = _u(SECOND_SALT)
 
 
 @numba.njit(cache=True, nogil=True)
