@@ -23,7 +23,7 @@ from mpgd.noise.counter import flat_index, hash_elements, step_key_tensor, unifo
 from mpgd.noise.state import NoiseState, new_state
 from mpgd.parameters import check_alpha, check_beta, check_integer, check_positive, check_shape
 
-_SECOND = 0x2545F4914F6CDD1D  # salt of the second uniform
+SECOND_SALT = 0x2545F4914F6CDD1D  # salt of the second uniform
 
 
 class MemorylessNoise(ABC):
@@ -61,7 +61,7 @@ class MemorylessNoise(ABC):
 
     def draw(self, index: Tensor, key: Tensor | int) -> Tensor:
         """Return the values of the elements ``index`` under the key of one step."""
-        u1, u2 = (uniform(hash_elements(index, key, salt)) for salt in (0, _SECOND))
+        u1, u2 = (uniform(hash_elements(index, key, salt)) for salt in (0, SECOND_SALT))
         return self.transform(u1, u2)
 
     def path(
