@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mpgd.experiments import Context, valley
+from mpgd.experiments import Context, runner, valley
 from mpgd.experiments.runner import WorkerError, complete, split
 from mpgd.experiments.store import Run
 from mpgd.experiments.training import Result
@@ -102,23 +102,37 @@ def test_two_workers_make_the_same_table_and_a_killed_one_costs_its_batch(
     assert {path.suffix for path in context.store.folder.iterdir()} == {".json"}
 
 
-def test_a_batch_that_kills_every_worker_is_given_up(tmp_path: Path) -> None:
+def test_a_batch_that_kills_every_worker_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "ATTEMPTS", 1)
     context = Context(tmp_path, workers=2)
-    with pytest.raises(WorkerError, match=r"workers died 3 times at 8 runs of valley"):
+    with pytest.raises(WorkerError, match=r"workers died 1 times at 8 runs of valley"):
         table(context, killed_always, size=8)
 
 
 def test_an_error_in_training_is_the_callers(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="this training fails"):
-        table(Context(tmp_path, workers=2), failing)
+        table(Context(tmp_path, workers=2), failing, size=8)
 
 
-def sweep(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    """Start the command line on the valley; its two protocols are two batches."""
-    command = [sys.executable, "-m", "mpgd.cli", "reproduce", "valley", "--out", str(folder)]
+SHORT = """
+import sys
+from functools import partial
+from mpgd import cli
+from mpgd.experiments import valley
+cli.load = lambda name: partial(valley.run, steps={steps})
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
+def sweep(folder: Path, steps: int, *arguments: str) -> subprocess.Popen[str]:
+    """Start the command line on a short valley; its two protocols are two batches."""
+    command = [sys.executable, "-c", SHORT.format(steps=steps), "reproduce", "valley"]
     return subprocess.Popen(
-        [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+        [*command, "--seeds", "1", "--out", str(folder), *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
 
 
 def stored(folder: Path) -> Table:
@@ -143,18 +157,17 @@ def wait_until_gone(pids: list[int]) -> None:
 def test_a_parent_that_ends_takes_its_workers_along_and_the_next_sweep_finishes(
     number: int, tmp_path: Path
 ) -> None:
-    first = sweep(tmp_path, "--workers", "2", "--seeds", "1")
+    first = sweep(tmp_path, 10**6, "--workers", "2")  # too long to finish
     while len(pids := children(first)) < 3:  # two workers, and Python's resource tracker
         assert first.poll() is None
         time.sleep(0.05)
-    time.sleep(1.0 if number == signal.SIGINT else 0.0)
     first.send_signal(number)
     _, errors = first.communicate()
     wait_until_gone(pids)
     if number == signal.SIGINT:
         assert first.returncode == 130
         assert errors.splitlines()[-1] == "mpgd: interrupted; finished runs are kept"
-    both = [sweep(tmp_path, "--seeds", "1"), sweep(tmp_path, "--seeds", "1")]  # share the folder
+    both = [sweep(tmp_path, 60), sweep(tmp_path, 60)]  # they share the folder
     shown = [process.communicate()[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
     assert shown[0].split("\n")[-8:] == shown[1].split("\n")[-8:]

@@ -121,6 +121,8 @@ def _fresh_compiler() -> Iterator[None]:
     torch._dynamo.reset()
 
 
+# what torch.compile imports uses torch's own deprecated functions
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")
 @pytest.mark.usefixtures("_fresh_compiler")
 @pytest.mark.parametrize(
     ("name", "variant"), [("sgd", {}), ("adamw", {"start": 1, "stop": 3})], ids=str

@@ -9,13 +9,14 @@ the mean difference, 95 %, seeded. The rule: a claim that the difference has a s
     undecided      else; then the smallest difference the runs could have seen is stated, the one
                    found with probability 0.8 at level 0.05: (1.96 + 0.84) std(d) / sqrt(seeds)
 
-With five seeds a percentile interval is too short (it covers about 85 %): a verdict needs more.
+A run that diverged has no difference: its seed is left out, and counted where that is done. With
+five seeds a percentile interval is too short (it covers about 85 %): a verdict needs more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isfinite, nan, sqrt
 from typing import Final, Literal
 
@@ -35,15 +36,20 @@ VISIBLE: Final = 1.96 + 0.84  # standard errors: seen with probability 0.8 at le
 
 @dataclass(frozen=True)
 class Summary:
-    """A scheme's metric over its seeds; std is the sample standard deviation."""
+    """A scheme's metric over its seeds; std is the sample standard deviation.
+
+    Runs that diverged, whose metric is no finite number, are counted and left out of both.
+    """
 
     mean: float
     std: float
     count: int
+    diverged: int = 0
 
     def text(self, digits: int) -> str:
         """Return the mean with the std in brackets, as the paper prints them."""
-        return f"{self.mean:.{digits}f} ({self.std:.{digits}f})"
+        lost = f", {self.diverged} diverged" if self.diverged else ""
+        return f"{self.mean:.{digits}f} ({self.std:.{digits}f}){lost}"
 
 
 def summary(values: Iterable[float]) -> Summary:
@@ -51,26 +57,33 @@ def summary(values: Iterable[float]) -> Summary:
 
     Example:
         >>> summary([1.0, 2.0, 3.0])
-        Summary(mean=2.0, std=1.0, count=3)
+        Summary(mean=2.0, std=1.0, count=3, diverged=0)
     """
-    x = np.array(list(values), dtype=np.float64)
-    return Summary(float(x.mean()), float(x.std(ddof=1)) if len(x) > 1 else nan, len(x))
+    everything = np.array(list(values), dtype=np.float64)
+    x = everything[np.isfinite(everything)]
+    mean = float(x.mean()) if len(x) else nan
+    std = float(x.std(ddof=1)) if len(x) > 1 else nan
+    return Summary(mean, std, len(x), len(everything) - len(x))
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A mean paired difference, its 95 % interval, and the smallest one the runs could see."""
+    """A mean paired difference, its 95 % interval, and the smallest one the runs could see.
+
+    ``count`` seeds entered it; in ``diverged`` others one of the two runs had no finite metric.
+    """
 
     mean: float
     low: float
     high: float
     visible: float
     count: int
+    diverged: int = 0
 
     def text(self, digits: int) -> str:
         """Return the difference with its interval."""
         if not isfinite(self.low):
-            return f"{self.mean:+.{digits}f} [one seed]"
+            return f"{self.mean:+.{digits}f} [{self.count} seeds]"
         return f"{self.mean:+.{digits}f} [{self.low:+.{digits}f}, {self.high:+.{digits}f}]"
 
 
@@ -84,14 +97,16 @@ def paired(first: BySeed, second: BySeed, seed: int = 0) -> Difference:
     seeds = sorted(set(first) & set(second))
     if not seeds:
         raise ValueError(f"no seed is in both, got {sorted(first)} and {sorted(second)}")
-    return interval(np.array([first[s] - second[s] for s in seeds]), seed)
+    d = np.array([first[s] - second[s] for s in seeds])
+    finite = d[np.isfinite(d)]
+    return replace(interval(finite, seed), diverged=len(d) - len(finite))
 
 
 def interval(d: Array, seed: int = 0) -> Difference:
     """Return the mean of ``d`` with its percentile bootstrap interval; one value has none."""
     n = len(d)
     if n < 2:
-        return Difference(float(d.mean()), -inf, inf, inf, n)
+        return Difference(float(d.mean()) if n else nan, -inf, inf, inf, n)
     draws = np.random.default_rng(seed).integers(n, size=(RESAMPLES, n))
     tail = (1 - LEVEL) / 2
     low, high = np.quantile(d[draws].mean(axis=1), [tail, 1 - tail])
@@ -119,6 +134,8 @@ class Verdict:
         """Return the verdict with its reason."""
         said = f"{self.claim}: {self.word}, {self.difference.text(digits)}"
         said += f" over {self.difference.count} seeds"
+        if self.difference.diverged:
+            said += f", without {self.difference.diverged} in which a run diverged"
         if self.word == "undecided":
             visible = self.difference.visible
             seen = f"{visible:.{digits}f}" if isfinite(visible) else "none"

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from mpgd.optim.orbits import fingerprint, needed
+from mpgd.optim.orbits import fingerprint, needed, needed_shared
 from mpgd.optim.settings import DEFAULTS, check_settings, is_perturbed
 
 LARGE_KEYS = frozenset(("multiplicative", "additive", "multiplicative_twin", "additive_twin"))
@@ -74,17 +74,20 @@ def check_state(optimizer: Optimizer, state_dict: dict[str, Any]) -> None:
                 "it was not written by a perturbed optimizer"
             )
         check_settings(group)
+    leaders = {id(group["params"][0]) for group in optimizer.param_groups}
     for ordinal, (parameter, group, values) in enumerate(pairs(optimizer, state_dict)):
         if is_perturbed(group):
-            _check_parameter(ordinal, parameter, group, values)
+            _check_parameter(ordinal, parameter, group, values, id(parameter) in leaders)
 
 
 def _check_parameter(
-    ordinal: int, parameter: Tensor, group: dict[str, Any], values: dict[str, Any]
+    ordinal: int, parameter: Tensor, group: dict[str, Any], values: dict[str, Any], leads: bool
 ) -> None:
     shape = (*parameter.shape, 2) if parameter.is_complex() else tuple(parameter.shape)
     wanted = {name: shape for name, _, _ in needed(group)}
     wanted |= {"step": (), "key": ()} | ({"tables": ()} if group["noise"] == "chaotic" else {})
+    if leads:
+        wanted |= dict.fromkeys(needed_shared(group), ())
     for name, rule in wanted.items():
         if name not in values:
             raise ValueError(f"the state of parameter {ordinal} lacks {name!r}")
@@ -110,7 +113,7 @@ def own_state(values: dict[str, Any], parameter: Tensor) -> dict[str, Any]:
     """Return exact copies of saved tensors: orbits beside the parameter, scalars on the CPU."""
     devices = {name: parameter.device if name in LARGE_KEYS else "cpu" for name in ALL_KEYS}
     return {
-        name: value.detach().to(device=devices[name], copy=True)
+        name: value.detach().to(device=devices[name], copy=True).contiguous()
         for name, value in values.items()
         if name in ALL_KEYS
     }

@@ -98,7 +98,12 @@ class MPGD(Optimizer):
         check_settings(merged)
         check_flag("maximize", merged["maximize"])
         super().add_param_group(param_group)
-        self._ensure_states()
+        try:
+            self._ensure_states()
+        except Exception:
+            for parameter in self.param_groups.pop()["params"]:
+                self.state.pop(parameter, None)
+            raise
 
     def _ensure_states(self) -> None:
         """Create the states that are missing: eagerly, or after mu or sigma was raised from 0."""
@@ -185,21 +190,22 @@ def descend_one(
     x.copy_(new)
 
 
-def count_steps(states: list[State], eta: Scalar) -> None:
+def count_steps(states: list[State], eta: Scalar, name: str = "step") -> None:
     """Add 1 to the steps, unless eta is 0."""
     one = (eta != 0).to("cpu", torch.int64) if isinstance(eta, Tensor) else 1
     if states:
-        torch._foreach_add_([state["step"] for state in states], one)
+        torch._foreach_add_([state[name] for state in states], one)
 
 
 def next_shared(state: State, group: dict[str, Any], eta: Scalar) -> Tensor | None:
     """Return the value of the group's shared multiplicative driver, if it has one, and advance."""
     if not (group["shared_multiplicative"] and group["mu"]):
         return None
+    active = is_active(state["shared_step"], group, eta)
     value = torch.zeros((), dtype=torch.float64)
-    if is_active(state["shared_step"], group, eta):
-        value = shared_value(state, group)
-    state["shared_step"] += 1
+    if active is not False:
+        value = shared_value(state, group, active)
+    count_steps([state], eta, "shared_step")
     return value
 
 
@@ -232,7 +238,7 @@ def uses_foreach(params: list[Tensor], group: dict[str, Any]) -> bool:
     if group["foreach"] is None:
         compiling = torch.compiler.is_compiling()
         return not compiling and bool(params) and all(p.is_cuda for p in params)
-    return bool(group["foreach"])
+    return bool(group["foreach"]) and not torch.compiler.is_compiling()
 
 
 def refuse_sparse(param_groups: Iterable[dict[str, Any]]) -> None:

@@ -72,7 +72,10 @@ def _accumulate(
     quiet = getattr(model, "no_sync", nullcontext)  # DDP: one reduction, after the last batch
     with torch.enable_grad(), quiet():
         for inputs, targets in loader:
-            loss, size = loss_fn(model(inputs), targets), len(inputs)
+            size = len(inputs)
+            if size == 0:
+                continue
+            loss = loss_fn(model(inputs), targets)
             if loss.dim() != 0:
                 raise ValueError(f"loss_fn must return a scalar, got shape {tuple(loss.shape)}")
             (loss * size).backward()  # type: ignore[no-untyped-call]

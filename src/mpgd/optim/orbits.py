@@ -76,39 +76,51 @@ def fingerprint(group: Group) -> int:
     return make_key(first.driver.fingerprint, second.driver.fingerprint)
 
 
+def needed_shared(group: Group) -> list[str]:
+    """Return the names that a group's first parameter holds for the shared scalar driver."""
+    if not (group["shared_multiplicative"] and group["mu"]):
+        return []
+    orbits = ["shared", "shared_twin"] if has_twins(group) else ["shared"]
+    return ["shared_step", *(orbits if group["noise"] == "chaotic" else [])]
+
+
 def ensure_shared(state: State, group: Group, others: list[State]) -> None:
     """Create the scalar driver of a group in its first parameter's state.
 
     A group that joins later takes over the orbit that the optimizer's other groups are on.
     """
-    if not (group["shared_multiplicative"] and group["mu"]) or "shared_step" in state:
-        return
-    for other in others:
-        if "shared_step" in other:
-            state.update({k: v.clone() for k, v in other.items() if k.startswith("shared")})
-            return
-    state["shared_step"] = torch.zeros((), dtype=torch.int64)
-    if group["noise"] == "chaotic":
-        for number, name in ((0, "shared"), (2, "shared_twin"))[: 2 if has_twins(group) else 1]:
-            fresh = noises(group)[0].init(
-                (), group["seed"], "cpu", tensor_id=SHARED, driver_id=number
-            )
-            state[name] = fresh.s
+    for name in needed_shared(group):
+        if name in state:
+            continue
+        found = [other[name] for other in others if name in other]
+        state[name] = found[0].clone() if found else _fresh_shared(name, group)
 
 
-def shared_value(state: State, group: Group) -> Tensor:
-    """Return v1 of the shared scalar driver, a float64 scalar, and advance it."""
+def _fresh_shared(name: str, group: Group) -> Tensor:
+    if name == "shared_step":
+        return torch.zeros((), dtype=torch.int64)
+    number = 0 if name == "shared" else 2
+    return noises(group)[0].init((), group["seed"], "cpu", tensor_id=SHARED, driver_id=number).s
+
+
+def shared_value(state: State, group: Group, active: bool | Tensor) -> Tensor:
+    """Return v1 of the shared scalar driver, a float64 scalar, and advance it where ``active``."""
     noise, step = noises(group)[0], state["shared_step"]
     value = torch.zeros((), dtype=torch.float64)
     for sign, number, name in ((1.0, 0, "shared"), (-1.0, 2, "shared_twin")):
         if sign > 0 or has_twins(group):
             key = torch.tensor(make_key(group["seed"], SHARED, number), dtype=torch.int64)
-            s = state.get(name, torch.zeros((), dtype=torch.float64))
+            s = state[name] if name in state else torch.zeros((), dtype=torch.float64)
             v, following = noise.step(NoiseState(s, step - group["start"], key))
             value = value + sign * v
             if name in state:
-                state[name].copy_(following.s)
+                _store(s, following.s, active)
     return value
+
+
+def _store(s: Tensor, following: Tensor, active: bool | Tensor) -> None:
+    new = torch.where(active, following, s) if isinstance(active, Tensor) else following
+    torch._foreach_copy_([s], [new])  # torch 2.13 compiles copy_ of a scalar state to nothing
 
 
 def is_active(step: Tensor, group: Group, eta: Scalar) -> bool | Tensor:
@@ -167,5 +179,5 @@ def draw(
         )
     s = local(state[NAMES[which] + ("_twin" if number > 1 else "")])
     value, following = tensor.advance(noise.driver, s, key, index)
-    s.copy_(torch.where(active, following, s) if isinstance(active, Tensor) else following)
+    _store(s, following, active)
     return value

@@ -7,7 +7,6 @@ They live in an optimizer's parameter groups, because those are what schedulers 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any, Final
 
 from torch import Tensor
@@ -100,13 +99,23 @@ def noises(group: Mapping[str, Any]) -> tuple[Noise, Noise]:
     """Return the multiplicative and the additive noise of a group."""
     gammas, betas = pair("gamma", group["gamma"]), pair("beta", group["beta"])
     rest = (group["noise"], group["scaling"], group["signs"], group["symmetric"], group["engine"])
-    return _noise(gammas[0], betas[0], *rest), _noise(gammas[1], betas[1], *rest)
+    return _kept((gammas[0], betas[0], *rest)), _kept((gammas[1], betas[1], *rest))
 
 
-@lru_cache(maxsize=256)
+# A plain dictionary: torch.compile looks up what eager code has put there, and refuses lru_cache.
+_NOISES: dict[tuple[Any, ...], Noise] = {}
+
+
+def _kept(settings: tuple[Any, ...]) -> Noise:
+    if settings not in _NOISES:
+        _NOISES[settings] = _noise(*settings)
+    return _NOISES[settings]
+
+
 def _noise(
-    gamma: float, beta: float, kind: str, scaling: str, signs: str, symmetric: bool, engine: str
-) -> Noise:
+    gamma: float, beta: float, kind: str, scaling: str, signs: str, symmetric: bool,
+    engine: str | None,
+) -> Noise:  # fmt: skip
     if kind == "stable":
         return StableNoise(1.0 / gamma, beta)
     chaotic = ChaoticNoise(gamma, beta, signs, engine)

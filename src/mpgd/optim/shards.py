@@ -54,7 +54,7 @@ def is_sharded(tensor: Tensor) -> bool:
 def local(tensor: Tensor) -> Tensor:
     """Return the local part of a tensor, with complex numbers as pairs; it shares memory."""
     part: Tensor = tensor.to_local() if is_sharded(tensor) else tensor  # type: ignore[attr-defined]
-    return torch.view_as_real(part) if part.is_complex() else part
+    return torch.view_as_real(part.resolve_conj()) if part.is_complex() else part
 
 
 def place_of(parameter: Tensor) -> Place:

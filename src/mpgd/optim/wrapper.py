@@ -66,7 +66,7 @@ class Perturbed(Optimizer):
             _check_group({**settings, **group})
         self.inner = optimizer
         super().__setstate__({})  # sets up the hooks, as the base class does for a copy
-        self._settings = [settings for _ in optimizer.param_groups]
+        self._settings = [dict(settings) for _ in optimizer.param_groups]
         self._default_settings = settings
         self._orbits: dict[Tensor, State] = {}
         self._ensure_states()
@@ -78,8 +78,8 @@ class Perturbed(Optimizer):
 
     @property
     def state(self) -> Any:  # type: ignore[override]
-        """The state of the inner optimizer; the drivers' own is in `state_dict`."""
-        return self.inner.state
+        """A view of both states, as `state_dict` names them; change ``inner.state`` instead."""
+        return _BothStates(self.inner.state, self._orbits)
 
     @property
     def defaults(self) -> dict[str, Any]:  # type: ignore[override]
@@ -96,15 +96,21 @@ class Perturbed(Optimizer):
         merged = {**self._default_settings, **param_group}
         _check_group({**self.defaults, **merged})
         self.inner.add_param_group(merged)
-        self._settings.append(self._default_settings)
-        self._ensure_states()
+        self._settings.append(dict(self._default_settings))
+        try:
+            self._ensure_states()
+        except Exception:
+            for parameter in self.param_groups.pop()["params"]:
+                self._orbits.pop(parameter, None)
+            self._settings.pop()
+            raise
 
     def _ensure_states(self) -> None:
         ordinal = 0
         leaders: list[State] = []
         for group, settings in zip(self.param_groups, self._settings, strict=True):
             for name in DEFAULTS:  # the inner optimizer may have loaded a plain checkpoint
-                group.setdefault(name, settings[name])
+                settings[name] = group.setdefault(name, settings[name])
             for parameter in group["params"]:
                 if is_perturbed(group):
                     ensure(parameter, self._orbits.setdefault(parameter, {}), group, ordinal)
@@ -124,8 +130,7 @@ class Perturbed(Optimizer):
         if closure is None:
             loss = self.inner.step()
         else:
-            with torch.enable_grad():
-                loss = self.inner.step(closure)
+            loss = self.inner.step(_checked(closure, perturbed))
         for group in perturbed:
             self._displace_group(group, old)
         return loss
@@ -172,6 +177,34 @@ class Perturbed(Optimizer):
         self._orbits = {p: checkpoint.own_state(values, p) for p, _, values in loaded if values}
         for post_hook in self._optimizer_load_state_dict_post_hooks.values():
             post_hook(self)
+
+
+class _BothStates(dict[Tensor, dict[str, Any]]):
+    """Both states by parameter; empty in a test of truth as long as the inner one is.
+
+    Distributed checkpoints ask that to see whether the inner optimizer must make its state.
+    """
+
+    def __init__(self, inner: Any, orbits: dict[Tensor, State]) -> None:
+        super().__init__({p: dict(values) for p, values in inner.items()})
+        for p, values in orbits.items():
+            self.setdefault(p, {}).update({PREFIX + key: value for key, value in values.items()})
+        self._started = bool(inner)
+
+    def __bool__(self) -> bool:
+        return self._started
+
+
+def _checked(closure: Callable[[], Any], groups: list[dict[str, Any]]) -> Callable[[], Any]:
+    """Return a closure that refuses sparse gradients before the inner optimizer sees them."""
+
+    def checked() -> Any:
+        with torch.enable_grad():
+            loss = closure()
+        refuse_sparse(groups)
+        return loss
+
+    return checked
 
 
 def displace_one(

@@ -93,9 +93,10 @@ def draw_sign(driver: Driver, s: Tensor, h: Tensor) -> Tensor:
 
 def lookup(table: Tensor, bits: Tensor) -> Tensor:
     """Return the polynomial of ``table``, (coefficient, row), at the doubles with these bits."""
-    row = (bits >> ROW_SHIFT) - FIRST_ROW
-    x = (bits & OFFSET_MASK).to(torch.float64)
+    flat = bits.reshape(-1)  # indexing by a scalar would make the compiler want its value
+    row = (flat >> ROW_SHIFT) - FIRST_ROW
+    x = (flat & OFFSET_MASK).to(torch.float64)
     total = table[-1][row]
     for k in range(table.shape[0] - 2, -1, -1):
         total = total * x + table[k][row]
-    return total
+    return total.reshape(bits.shape)
