@@ -66,10 +66,13 @@ class Reproduce:
     """Run the paper's experiments; what is finished is not run again."""
 
     names: Annotated[
-        tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[NAMES ...]")
+        tyro.conf.Positional[tuple[str, ...]],
+        tyro.conf.arg(
+            metavar="[NAMES ...]",
+            help="Experiments to run; if none is named, all whose data is found. There are: "
+            f"{', '.join(EXPERIMENTS)}.",
+        ),
     ] = ()
-    """Experiments to run; if none is named, all whose data is found. There are: noise, valley,
-    airfoil, ecg, implicit, generalization."""
     protocol: Literal["paper", "released", "both"] = "both"
     """As the paper's text says, as the authors' scripts do, or both."""
     seeds: int = 5

@@ -477,6 +477,16 @@ def test_compiled_without_a_graph_break_the_bits_are_the_same(
 
 @COMPILER
 @pytest.mark.usefixtures("_fresh_compiler")
+def test_compiled_a_float64_scalar_moves() -> None:
+    """Torch 2.13 compiles `copy_` onto a float64 tensor without axes to nothing."""
+    settings = {"engine": "torch", "mu": 0.0}
+    expected = ends([()], settings, 4, dtype=torch.float64)
+    found = compiled_ends([()], settings, 4, "aot_eager", dtype=torch.float64)
+    assert same_bits(found, expected)
+
+
+@COMPILER
+@pytest.mark.usefixtures("_fresh_compiler")
 @pytest.mark.parametrize("variant", [{}, {"shared_multiplicative": True}], ids=str)
 def test_compiled_with_a_tensor_lr_the_orbits_are_the_same(variant: dict[str, Any]) -> None:
     """Powers of a tensor may differ from Python's in the last bit; the orbits do not use them."""

@@ -44,7 +44,7 @@ SIDES = {"largest": "LA", "smallest": "SA", "magnitude": "LM"}
 class TraceEstimate:
     """A trace and its standard error, which is 0 where the trace is exact.
 
-    Example:
+    Examples:
         >>> TraceEstimate(value=3.0, stderr=0.1).value
         3.0
     """
@@ -74,7 +74,7 @@ def hessian_trace(
         seed: Seed of the signs.
         exact: Take all basis vectors, whatever the number of parameters.
 
-    Example:
+    Examples:
         >>> model = nn.Linear(2, 1, bias=False)
         >>> data = (torch.eye(2), torch.zeros(2, 1))
         >>> hessian_trace(model, nn.functional.mse_loss, data)
@@ -113,7 +113,7 @@ def hessian_top_eigenvalue(
         seed: Seed of the starting vector.
         max_iterations: Restarts of Lanczos before it gives up.
 
-    Example:
+    Examples:
         >>> model = nn.Linear(2, 1, bias=False)
         >>> data = (torch.diag(torch.tensor([1.0, 3.0])), torch.zeros(2, 1))
         >>> hessian_top_eigenvalue(model, nn.functional.mse_loss, data)
@@ -134,7 +134,7 @@ def hessian_top_eigenvalue(
 def as_batches(data: Data) -> list[Batch]:
     """Return the batches of ``data`` as a list, read once.
 
-    Example:
+    Examples:
         >>> len(as_batches((torch.zeros(4, 2), torch.zeros(4))))
         1
     """

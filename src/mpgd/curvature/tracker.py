@@ -24,7 +24,7 @@ from mpgd.curvature.hessian import (
 class CurvatureRecord:
     """What was measured at one step; None where it was not asked for.
 
-    Example:
+    Examples:
         >>> CurvatureRecord(step=10, trace=TraceEstimate(3.0, 0.1), top_eigenvalue=None).step
         10
     """
@@ -37,7 +37,7 @@ class CurvatureRecord:
 class CurvatureTracker:
     """Call ``tracker(step)`` after every training step; it records when n divides the step.
 
-    Example:
+    Examples:
         >>> import torch
         >>> model = nn.Linear(2, 1, bias=False)
         >>> data = (torch.eye(2), torch.zeros(2, 1))

@@ -30,7 +30,7 @@ class NoiseBank:
         shapes: of the tensors of a run, in order.
         driver: 0 multiplicative, 1 additive, 2 and 3 their twins.
 
-    Example:
+    Examples:
         >>> bank = NoiseBank(ChaoticNoise(0.6), seeds=[1, 2], shapes=[(3, 4), (3,)], driver=1)
         >>> bank.next().shape
         torch.Size([2, 15])

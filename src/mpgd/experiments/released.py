@@ -60,7 +60,7 @@ class SwitchedNoise:
         symmetric: take differences of two orbits.
         switches: the deviations, names in `SWITCHES`.
 
-    Example:
+    Examples:
         >>> noise = SwitchedNoise(0.6, 0.5, switches=frozenset(["reshaped"]))
         >>> multiplicative, additive = noise.tables(seed=1, shapes=[(2, 3), (2,)], steps=5)
         >>> multiplicative.shape

@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, as_completed, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from types import FrameType
@@ -82,7 +83,7 @@ class Labels:
 def split(runs: Iterable[Run], largest: Callable[[Run], int]) -> list[Batch]:
     """Return the runs in batches that can be trained together, in their order.
 
-    Example:
+    Examples:
         >>> runs = [Run("x", "paper", "gd", {"steps": n}, seed=s) for s in (1, 2) for n in (10, 20)]
         >>> [len(batch) for batch in split(runs, lambda run: 40)]
         [2, 2]
@@ -137,12 +138,14 @@ def _in_processes(context: Context, batches: Sequence[Batch], train: Train) -> I
     """Yield finished batches; every worker is a pool of its own, so that none breaks another."""
     waiting = deque((batch, 1) for batch in batches)
     idle = [_pool() for _ in range(min(context.workers, len(batches)))]
+    pools = list(idle)
     running: dict[Future[None], tuple[ProcessPoolExecutor, Batch, int]] = {}
     try:
         while waiting or running:
             while waiting and idle:
                 pool, (batch, attempt) = idle.pop(), waiting.popleft()
-                future = pool.submit(_task, train, batch, context.store.folder)
+                with _undisturbed():  # a worker that is just being started must not get lost
+                    future = pool.submit(_task, train, batch, context.store.folder)
                 running[future] = pool, batch, attempt
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 pool, batch, attempt = running.pop(future)
@@ -152,11 +155,12 @@ def _in_processes(context: Context, batches: Sequence[Batch], train: Train) -> I
                     waiting.append((_again(context, batch, attempt), attempt + 1))
                     pool.shutdown(wait=False)
                     idle.append(_pool())
+                    pools.append(idle[-1])
                 else:
                     idle.append(pool)
                     yield batch
     finally:
-        _stop([*idle, *(pool for pool, _, _ in running.values())])
+        _stop(pools)
 
 
 def _again(context: Context, batch: Batch, attempt: int) -> Batch:
@@ -170,6 +174,24 @@ def _again(context: Context, batch: Batch, attempt: int) -> Batch:
 
 def _pool() -> ProcessPoolExecutor:
     return ProcessPoolExecutor(1, get_context("spawn"), initializer=_begin)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Put off Ctrl-C and SIGTERM until the block is done."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are the main thread's
+        return
+    came: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda each, frame: came.append(each)) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+    if came:
+        signal.raise_signal(came[0])
 
 
 def _begin() -> None:

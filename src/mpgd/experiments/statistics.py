@@ -55,7 +55,7 @@ class Summary:
 def summary(values: Iterable[float]) -> Summary:
     """Return mean and sample standard deviation.
 
-    Example:
+    Examples:
         >>> summary([1.0, 2.0, 3.0])
         Summary(mean=2.0, std=1.0, count=3, diverged=0)
     """
@@ -90,7 +90,7 @@ class Difference:
 def paired(first: BySeed, second: BySeed, seed: int = 0) -> Difference:
     """Return first - second over the seeds both have.
 
-    Example:
+    Examples:
         >>> paired({1: 3.0, 2: 5.0}, {1: 2.0, 2: 4.0, 3: 9.0}).text(1)
         '+1.0 [+1.0, +1.0]'
     """
@@ -151,7 +151,7 @@ def by_seed(records: Iterable[Record], metric: str) -> dict[int, float]:
 def average(schemes: Sequence[BySeed]) -> dict[int, float]:
     """Return the mean over schemes for every seed that all have.
 
-    Example:
+    Examples:
         >>> average([{1: 1.0, 2: 2.0}, {1: 3.0}])
         {1: 2.0}
     """
@@ -187,7 +187,7 @@ def by_scheme(records: Iterable[Record]) -> dict[str, list[Record]]:
 def gaussian_of(name: str, schemes: Container[str]) -> str:
     """Return the Gaussian an MPGD row is compared with: of its own variance, else the only one.
 
-    Example:
+    Examples:
         >>> gaussian_of("mpgd plain 0.6 beta 0.5", ["gaussian plain 0.6"])
         'gaussian plain 0.6'
     """

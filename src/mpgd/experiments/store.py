@@ -39,7 +39,7 @@ class StoreError(OSError):
 class Run:
     """What determines a result; two runs are the same if all of this is equal.
 
-    Example:
+    Examples:
         >>> run = Run("noise", "paper", "fresh", {"gamma": 0.6, "steps": 1000}, seed=0)
         >>> run.key == Run("noise", "paper", "fresh", {"steps": 1000, "gamma": 0.6}, seed=0).key
         True
@@ -93,7 +93,7 @@ class Store:
     Attributes:
         unreadable: the files that `records` or `load` could not use, with the reason.
 
-    Example:
+    Examples:
         >>> store = Store(tempfile.mkdtemp())
         >>> run = Run("noise", "paper", "fresh", {"gamma": 0.6}, seed=0)
         >>> store.load(run) is None

@@ -203,7 +203,7 @@ def _driver(h: Mapping[str, Any]) -> tuple[Hashable, ...]:
 def levels(run: Run) -> tuple[float, float]:
     """Return what multiplies v1 and v2: mu eta^gamma and sigma eta^gamma, by the run's noise.
 
-    Example:
+    Examples:
         >>> h = {"noise": "langevin", "eta": 0.25, "mu": 2.0, "sigma": 3.0}
         >>> levels(Run("x", "paper", "langevin", h, seed=1))
         (1.0, 1.5)

@@ -72,7 +72,7 @@ def distances_in_law(
     Raises:
         ValueError: a sample that is empty, not finite, or of another dimension; a bad level.
 
-    Example:
+    Examples:
         >>> rng = np.random.default_rng(0)
         >>> found = distances_in_law(rng.normal(size=1000), rng.normal(1.0, size=1000))
         >>> found["wasserstein"].low < 1.0 < found["wasserstein"].high  # a shift by 1

@@ -66,7 +66,7 @@ class ExpandingNoise:
     one more binary digit of the start, made by the counter hash, so the orbit is, to 52 digits,
     that of a real number drawn uniformly from (0, 1).
 
-    Example:
+    Examples:
         >>> noise = ExpandingNoise()
         >>> v, state = noise.step(noise.init((3,), seed=0))
         >>> v.shape, int(state.step), noise.limit_law.alpha
@@ -118,7 +118,7 @@ def limit_law(noise: DrivingNoise) -> StableLaw:
         ValueError: product signs at beta = 1 or -1, which never forget.
         TypeError: a driver of another class without ``limit_law``.
 
-    Example:
+    Examples:
         >>> from mpgd import ChaoticNoise, GaussianNoise
         >>> limit_law(ChaoticNoise(0.625, beta=0.5))
         StableLaw(alpha=1.6, beta=0.5, scale=1.0)

@@ -46,7 +46,7 @@ class FastSlow:
             (d, r) a constant matrix, `Diagonal`, `Linear`, or a function of x that returns
             (path, d), a diagonal, or (path, d, r). Every path and component has its own driver.
 
-    Example:
+    Examples:
         >>> noise = ChaoticNoise(gamma=0.6, beta=0.5)
         >>> system = FastSlow(lambda x: -x, [(0.5, noise)])
         >>> solution = system.simulate(x0=1.0, m=100, t1=1.0, paths=3, times=[0.5, 1.0])
@@ -86,7 +86,7 @@ class FastSlow:
             first_sign: the same for the first one.
             symmetric: replace each v by the difference of two independent ones.
 
-        Example:
+        Examples:
             >>> quadratic = FastSlow.mpgd(lambda x: x, mu=0.1, sigma=0.2, beta=(0.0, 0.5))
             >>> [noise.beta for _, noise in quadratic.couplings]
             [0.0, 0.5]
@@ -130,7 +130,7 @@ class FastSlow:
             ValueError: m, t1 or a shape that does not fit.
             FloatingPointError: a state that is not finite; the text names the time and the path.
 
-        Example:
+        Examples:
             >>> system = FastSlow.mpgd(lambda x: x, sigma=0.1)
             >>> system.simulate([1.0, 2.0], m=50, paths=4).final.shape
             torch.Size([4, 2])

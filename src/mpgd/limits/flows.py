@@ -50,7 +50,7 @@ CouplingLike = Coupling | VectorField | ArrayLike | Tensor
 class Constant:
     """b(x) = B for all x: a number (times the identity), (d,) a diagonal, or (d, r) a matrix.
 
-    Example:
+    Examples:
         >>> Constant(torch.tensor([2.0, 3.0])).flow(torch.zeros(1, 2), torch.ones(1, 2))
         tensor([[2., 3.]], dtype=torch.float64)
     """
@@ -90,7 +90,7 @@ class Constant:
 class Diagonal:
     """b(x) = c diag(x), one driver per coordinate; c is a number or (d,).
 
-    Example:
+    Examples:
         >>> x, dL = torch.ones(1, 2, dtype=torch.float64), torch.tensor([[0.0, 1.0]])
         >>> Diagonal(2.0).flow(x, dL.double()).log()
         tensor([[0., 2.]], dtype=torch.float64)
@@ -128,7 +128,7 @@ class Linear:
     A normal M = S + A, with S symmetric and A skew, has exp(t M) = exp(t S) exp(t A), each by a
     unitary eigenbasis: a rotation stays one for any t. Other M take `torch.linalg.matrix_exp`.
 
-    Example:
+    Examples:
         >>> J = torch.tensor([[0.0, -1.0], [1.0, 0.0]])
         >>> x = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
         >>> turned = Linear(J).flow(x, torch.tensor([[1000.0]], dtype=torch.float64))
@@ -185,7 +185,7 @@ class Field:
     It returns (path, d), the diagonal of b, or (path, d, r), the whole matrix. It is called with
     any number of paths.
 
-    Example:
+    Examples:
         >>> x = torch.ones(1, 1, dtype=torch.float64)
         >>> round(float(Field(lambda z: z).flow(x, x)), 6)
         2.718282
@@ -217,7 +217,7 @@ class Field:
 def as_coupling(b: CouplingLike) -> Coupling:
     """Return ``b`` as a coupling: a number or an array is constant, a function a field.
 
-    Example:
+    Examples:
         >>> as_coupling(0.5).width(torch.zeros(4, 3)), type(as_coupling(torch.sin)).__name__
         (3, 'Field')
     """

@@ -46,7 +46,7 @@ def completed_graph(x: Array, s: Array) -> Array:
         x: values of axes (time, coordinate), at least two.
         s: their times, strictly increasing.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> from mpgd.limits.frechet import completed_graph
         >>> completed_graph(np.array([[0.0], [5.0]]), np.array([0.0, 1.0])).tolist()
@@ -69,7 +69,7 @@ def frechet_distance(P: Array, Q: Array, first: Indices, last: Indices, upper: f
     Returns:
         A number at most 1e-12, relative, above the distance, up to rounding.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> from mpgd.limits.frechet import completed_graph, frechet_distance
         >>> P = completed_graph(np.array([[0.0], [1.0], [1.0]]), np.array([0.0, 0.5, 1.0]))

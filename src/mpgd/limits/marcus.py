@@ -41,7 +41,7 @@ class MarcusSDE:
         drift: a, a function of x (path, coordinate) with a result of the same shape.
         couplings: pairs (b, law). b as in `FastSlow`; the driver has the law ``law`` at time 1.
 
-    Example:
+    Examples:
         >>> from mpgd.limits import Diagonal
         >>> sde = MarcusSDE(lambda x: -x, [(0.5, StableLaw(1.5)), (Diagonal(0.1), StableLaw(1.8))])
         >>> sde.solve(x0=1.0, t1=1.0, steps=100, paths=4).final.shape
@@ -88,7 +88,7 @@ class MarcusSDE:
             FloatingPointError: a state that is not finite; the text names the time and the path.
             RuntimeError: a flow that takes too long; the text names the time and the path.
 
-        Example:
+        Examples:
             >>> from mpgd.limits import Linear
             >>> rotation = Linear([[0.0, -1.0], [1.0, 0.0]])
             >>> sde = MarcusSDE(torch.zeros_like, [(rotation, StableLaw(1.5))])
@@ -129,7 +129,7 @@ class MarcusSDE:
     ) -> list[Tensor]:
         """Return the increments that `solve` draws for these arguments, (steps, paths, r) each.
 
-        Example:
+        Examples:
             >>> sde = MarcusSDE(lambda x: -x, [(1.0, StableLaw(1.5))])
             >>> fine = sde.increments(0.0, steps=8, paths=2)
             >>> direct = sde.solve(0.0, steps=8, paths=2).final
@@ -195,7 +195,7 @@ class MarcusSDE:
 def coarsen(increments: Sequence[Tensor], factor: int) -> list[Tensor]:
     """Return increments over steps ``factor`` times as long: sums of neighbours.
 
-    Example:
+    Examples:
         >>> coarsen([torch.arange(4.0).reshape(4, 1, 1)], 2)[0].flatten()
         tensor([1., 5.])
     """

@@ -45,7 +45,7 @@ def integrate(f: RightHandSide, z: Tensor) -> Tensor:
     Raises:
         RuntimeError: a row takes too many evaluations; the text names it.
 
-    Example:
+    Examples:
         >>> z = torch.ones(2, 1, dtype=torch.float64)
         >>> rate = torch.tensor([[1.0], [-2.0]], dtype=torch.float64)
         >>> [round(x, 6) for x in integrate(lambda z, rows: rate[rows] * z, z).flatten().tolist()]

@@ -73,7 +73,7 @@ def skorokhod_distance(
             of different dimension, times that do not increase or do not share their ends.
         ImportError: numba is missing.
 
-    Example:
+    Examples:
         One jump, and the same jump made in two halves a tenth apart:
 
         >>> from mpgd.limits.skorokhod import skorokhod_distance

@@ -42,7 +42,7 @@ def p_variation(path: ArrayLike, p: float) -> float:
         ValueError: p below 1 or not finite; a path that is empty, not finite or of a wrong shape.
         ImportError: numba is missing (not needed for p = 1).
 
-    Example:
+    Examples:
         >>> from mpgd.limits.variation import p_variation
         >>> p_variation([0.0, 3.0, 2.0, 4.0], p=1)
         6.0

@@ -33,7 +33,7 @@ class ThalerMap:
     Args:
         gamma: the intermittency exponent, in (0.5, 1).
 
-    Example:
+    Examples:
         >>> T = ThalerMap(gamma=0.6)
         >>> round(T.alpha, 4), round(T.y_star, 12)
         (1.6667, 0.574200182698)

@@ -50,7 +50,7 @@ class ChaoticNoise:
         engine: ``"torch"`` or ``"numba"``; by default numba on a CPU where it is installed.
         first_sign: ``"drawn"`` like all others, or ``"positive"`` as the paper prints it.
 
-    Example:
+    Examples:
         >>> noise = ChaoticNoise(gamma=0.6, beta=0.5)
         >>> state = noise.init((3,), seed=0)
         >>> v, state = noise.step(state)

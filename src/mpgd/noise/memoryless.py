@@ -100,7 +100,7 @@ class GaussianNoise(MemorylessNoise):
     Args:
         variance: the variance, above 0.
 
-    Example:
+    Examples:
         >>> noise = GaussianNoise(variance=4.0)
         >>> v, state = noise.step(noise.init((2, 3), seed=1))
         >>> v.shape
@@ -131,7 +131,7 @@ class StableNoise(MemorylessNoise):
         alpha: the tail index, in (1, 2].
         beta: the skewness, in [-1, 1].
 
-    Example:
+    Examples:
         >>> noise = StableNoise(alpha=1.5, beta=0.5)
         >>> noise.path(steps=4, shape=(2,)).shape
         torch.Size([4, 2])

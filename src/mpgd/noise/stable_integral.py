@@ -66,7 +66,7 @@ def angle_offset(alpha: float, beta: float) -> float:
     Returns:
         An angle in [0, pi (2 - alpha)].
 
-    Example:
+    Examples:
         >>> angle_offset(1.5, -1.0)
         0.0
         >>> round(angle_offset(1.5, 0.0) / np.pi, 12)
@@ -87,7 +87,7 @@ def log_tail(y: Array, alpha: float, beta: float) -> Array:
     Returns:
         An array like ``y``.
 
-    Example:
+    Examples:
         >>> float(np.round(np.exp(log_tail(np.array([0.0, 1.0]), 1.5, 0.0)), 6)[1])
         0.243658
     """
@@ -105,7 +105,7 @@ def log_density(y: Array, alpha: float, beta: float) -> Array:
     Returns:
         An array like ``y``.
 
-    Example:
+    Examples:
         >>> float(np.round(np.exp(log_density(np.array([1.0]), 1.5, 0.0)), 6)[0])
         0.202038
     """
@@ -123,7 +123,7 @@ def log_tail_and_density(y: Array, alpha: float, beta: float) -> tuple[Array, Ar
     Returns:
         Two arrays like ``y``.
 
-    Example:
+    Examples:
         >>> tail, density = log_tail_and_density(np.array([0.0]), 2.0, 0.0)
         >>> np.round(np.exp([tail[0], density[0]]), 6).tolist()
         [0.5, 0.282095]

@@ -58,7 +58,7 @@ class StableLaw:
         TypeError: if an argument is no real number.
         ValueError: if an argument lies outside its range.
 
-    Example:
+    Examples:
         >>> law = StableLaw(1.5, beta=0.5)
         >>> round(float(law.cdf(0.0)), 6)
         0.598389
@@ -83,7 +83,7 @@ class StableLaw:
     def pdf(self, x: ArrayLike) -> Array:
         """Return the density at every entry of ``x``.
 
-        Example:
+        Examples:
             >>> bool(np.isclose(StableLaw(2.0).pdf(0.0), 0.5 / np.sqrt(np.pi)))
             True
         """
@@ -92,7 +92,7 @@ class StableLaw:
     def logpdf(self, x: ArrayLike) -> Array:
         """Return the log density, finite on a thin tail also where the density underflows.
 
-        Example:
+        Examples:
             >>> round(float(StableLaw(2.0).logpdf(100.0)), 6)
             -2501.265512
         """
@@ -105,7 +105,7 @@ class StableLaw:
     def cdf(self, x: ArrayLike) -> Array:
         """Return P(X <= x), relatively accurate in the left tail.
 
-        Example:
+        Examples:
             >>> round(float(StableLaw(1.5).cdf(0.0)), 12), float(StableLaw(1.5).cdf(np.inf))
             (0.5, 1.0)
         """
@@ -114,7 +114,7 @@ class StableLaw:
     def sf(self, x: ArrayLike) -> Array:
         """Return P(X > x), relatively accurate in the right tail.
 
-        Example:
+        Examples:
             >>> law = StableLaw(1.5, scale=2.0)
             >>> bool(np.isclose(law.sf(1e8), law.cdf(-1e8), rtol=1e-12))
             True
@@ -127,7 +127,7 @@ class StableLaw:
         Raises:
             ValueError: if an entry of ``p`` lies outside [0, 1].
 
-        Example:
+        Examples:
             >>> float(StableLaw(1.5).quantile(0.0))
             -inf
             >>> round(float(StableLaw(2.0).quantile(0.975) / np.sqrt(2.0)), 6)
@@ -152,7 +152,7 @@ class StableLaw:
     def characteristic_function(self, t: ArrayLike) -> NDArray[np.complex128]:
         """Return E exp(i t X) at every entry of ``t``.
 
-        Example:
+        Examples:
             >>> complex(StableLaw(1.5, 1.0).characteristic_function(0.0))
             (1+0j)
         """
@@ -212,7 +212,7 @@ def chambers_mallows_stuck(
         TypeError: if an argument is not real.
         ValueError: if an argument lies outside its range.
 
-    Example:
+    Examples:
         >>> rng = np.random.default_rng(0)
         >>> angle, exponential = np.pi * (rng.random(4) - 0.5), rng.standard_exponential(4)
         >>> x = chambers_mallows_stuck(angle, exponential, 2.0, 0.0)

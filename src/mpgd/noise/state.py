@@ -21,7 +21,7 @@ class NoiseState:
         step: how many steps were taken, an int64 scalar.
         key: the stream, an int64 scalar made from (seed, tensor, driver).
 
-    Example:
+    Examples:
         >>> NoiseState(torch.ones(3), torch.tensor(0), torch.tensor(7)).s.shape
         torch.Size([3])
     """

@@ -13,7 +13,15 @@ from torch.optim.sgd import sgd
 
 from mpgd.optim import checkpoint, fused
 from mpgd.optim.many import descend_many
-from mpgd.optim.orbits import State, ensure, ensure_shared, is_active, shared_value, terms
+from mpgd.optim.orbits import (
+    State,
+    ensure,
+    ensure_shared,
+    is_active,
+    is_lacking,
+    shared_value,
+    terms,
+)
 from mpgd.optim.settings import (
     DEFAULTS,
     check_flag,
@@ -56,7 +64,7 @@ class MPGD(Optimizer):
         foreach: work on all parameters of a group at once; the default on CUDA.
         engine: ``"torch"`` or ``"numba"``; by default numba on a CPU where it is installed.
 
-    Example:
+    Examples:
         >>> model = torch.nn.Linear(3, 1)
         >>> optimizer = MPGD(model.parameters(), lr=0.1, mu=0.01, sigma=0.02, gamma=0.6, beta=0.5)
         >>> model(torch.ones(5, 3)).square().mean().backward()
@@ -159,7 +167,7 @@ class MPGD(Optimizer):
             return
         if not isinstance(eta, Tensor) and eta == 0:
             return  # nothing changes and the orbits wait
-        if any("step" not in self.state[p] for p in group["params"]):
+        if is_lacking(group, [self.state[p] for p in group["params"]]):
             self._ensure_states()
         shared = next_shared(self.state[group["params"][0]], group, eta)
         states: list[State] = [self.state[p] for p in params]

@@ -40,7 +40,7 @@ def full_batch(
     Returns:
         A closure for `Optimizer.step`; it returns the mean loss.
 
-    Example:
+    Examples:
         >>> model, data = nn.Linear(2, 1), [(torch.ones(3, 2), torch.ones(3, 1))]
         >>> closure = full_batch(model, nn.functional.mse_loss, data)
         >>> closure().shape, model.weight.grad.shape

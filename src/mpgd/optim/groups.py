@@ -27,7 +27,7 @@ def param_groups(
             parameters of at least two dimensions).
         settings: of the perturbed group, such as ``mu`` and ``sigma``.
 
-    Example:
+    Examples:
         >>> model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
         >>> groups = param_groups(model, perturb="first", mu=0.03, sigma=0.01)
         >>> [len(group["params"]) for group in groups], groups[1]["mu"]
@@ -68,7 +68,7 @@ class PerturbationSize:
         additive: the root mean square of sigma lr^gamma v2. Stable noise has none: its scale.
         step_size: the present lr.
 
-    Example:
+    Examples:
         >>> PerturbationSize(multiplicative=0.01, additive=0.02, step_size=0.1).additive
         0.02
     """
@@ -81,7 +81,7 @@ class PerturbationSize:
 def perturbation_sizes(optimizer: Optimizer) -> list[PerturbationSize]:
     """Return one `PerturbationSize` per parameter group, from its settings alone: cheap to log.
 
-    Example:
+    Examples:
         >>> from mpgd.optim.descent import MPGD
         >>> optimizer = MPGD([nn.Parameter(nn.Linear(2, 2).weight.data)], lr=1.0, sigma=0.5)
         >>> round(perturbation_sizes(optimizer)[0].additive, 4)

@@ -84,6 +84,14 @@ def needed_shared(group: Group) -> list[str]:
     return ["shared_step", *(orbits if group["noise"] == "chaotic" else [])]
 
 
+def is_lacking(group: Group, states: list[State]) -> bool:
+    """Return whether a perturbed parameter's state lacks what the group's settings now need."""
+    names = ["step", *(name for name, _, _ in needed(group))]
+    return any(name not in state for state in states for name in names) or any(
+        name not in states[0] for name in needed_shared(group)
+    )
+
+
 def ensure_shared(state: State, group: Group, others: list[State]) -> None:
     """Create the scalar driver of a group in its first parameter's state.
 

@@ -26,7 +26,7 @@ def strengths(
 ) -> tuple[Scalar, Scalar]:
     """Return mu eta^gamma1 and sigma eta^gamma2.
 
-    Example:
+    Examples:
         >>> strengths(0.25, mu=2.0, sigma=3.0, exponents=(0.5, 0.5))
         (1.0, 1.5)
     """
@@ -48,7 +48,7 @@ def descended(
 ) -> Tensor:
     """Return x'.
 
-    Example:
+    Examples:
         >>> x, g = torch.tensor([1.0, 2.0]), torch.tensor([1.0, 1.0])
         >>> descended(x, g, 0.5, m=torch.tensor([0.25, 0.25]), n=torch.tensor([0.0, 1.0]))
         tensor([0.2500, 2.0000])

@@ -35,7 +35,7 @@ def perturb(optimizer: Optimizer, **settings: Any) -> Perturbed:
             ``signs``, ``shared_multiplicative``, ``start``, ``stop``, ``seed`` and ``engine``, as
             for `mpgd.MPGD`. A group of the optimizer that has one of these keys keeps its own.
 
-    Example:
+    Examples:
         >>> model = torch.nn.Linear(3, 1)
         >>> optimizer = perturb(torch.optim.AdamW(model.parameters(), lr=1e-3), sigma=0.1)
         >>> model(torch.ones(5, 3)).square().mean().backward()
@@ -53,7 +53,7 @@ class Perturbed(Optimizer):
     Attributes:
         inner: the wrapped optimizer. It shares ``param_groups`` and ``state``.
 
-    Example:
+    Examples:
         >>> inner = torch.optim.Adagrad([torch.nn.Parameter(torch.ones(2))], lr=0.1)
         >>> perturb(inner, mu=0.1).inner is inner
         True

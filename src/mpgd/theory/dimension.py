@@ -54,7 +54,7 @@ MIN_POINTS = {"mst": 512, "box": 8192}
 class Dimension:
     """An estimate of a dimension, the ends of its interval, and the estimator's name.
 
-    Example:
+    Examples:
         >>> Dimension(1.5, 1.4, 1.6, "mst").high
         1.6
     """
@@ -79,7 +79,7 @@ def trajectory_dimension(
         power: The a of "mst"; 0 for the geometric mean.
         seed: Seed of the grid offsets of "box".
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> segment = np.outer(np.random.default_rng(0).random(2048), [1.0, 2.0, 3.0])
         >>> round(trajectory_dimension(segment).value, 1)
@@ -99,7 +99,7 @@ def trajectory_dimension(
 def spanning_tree_edges(points: ArrayLike) -> Array:
     """Return the n - 1 edge lengths of the Euclidean minimal spanning tree of (n, coordinate).
 
-    Example:
+    Examples:
         >>> spanning_tree_edges([[0.0, 0.0], [3.0, 0.0], [0.0, 4.0]]).tolist()
         [4.0, 3.0]
     """

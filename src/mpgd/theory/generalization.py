@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 class GeneralizationBound:
     """The two summands of Theorem 2, each with the factor K max(B, L), and their sum.
 
-    Example:
+    Examples:
         >>> GeneralizationBound(alpha_term=0.25, information_term=0.5).value
         0.75
     """
@@ -45,7 +45,7 @@ class GeneralizationBound:
 class WorstGap:
     """The largest |train - test| along a trajectory and the first step that has it.
 
-    Example:
+    Examples:
         >>> WorstGap(value=0.5, step=3).step
         3
     """
@@ -75,7 +75,7 @@ def generalization_bound(
         mutual_information: I of infinite order with delta, I_1 (Shannon's) without.
         delta: Chance that the bound fails, in (0, 1); None for the bound on the expectation.
 
-    Example:
+    Examples:
         >>> result = generalization_bound(
         ...     1.0, 100, lipschitz=1.0, bound=2.0, constant=1.0, mutual_information=4.0
         ... )
@@ -103,7 +103,7 @@ def worst_gap(train_losses: ArrayLike, test_losses: ArrayLike) -> WorstGap:
         train_losses: One loss per step, shape (step,).
         test_losses: The same steps on other data.
 
-    Example:
+    Examples:
         >>> worst_gap([1.0, 0.5, 0.25], [1.0, 0.75, 1.0])
         WorstGap(value=0.75, step=2)
     """

@@ -64,7 +64,7 @@ class ImplicitRegularizer:
         cross: the term the paper drops; always given.
         stderr: the standard error of the coefficient, 0 where nothing was drawn.
 
-    Example:
+    Examples:
         >>> ImplicitRegularizer(0.75, trace=0.5, third=0.0, cross=0.25, stderr=0.0).cross
         0.25
     """
@@ -111,7 +111,7 @@ def implicit_regularizer(
             summed exactly if ``steps <= paths``.
         seed: Of those paths.
 
-    Example:
+    Examples:
         >>> R = lambda x: (x**4).sum() / 4
         >>> result = implicit_regularizer(
         ...     R, torch.ones(2), m=10, steps=5, mu0=1.0, sigma0=0.0, noise=ChaoticNoise(0.6)

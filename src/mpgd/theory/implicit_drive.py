@@ -28,7 +28,7 @@ class Drive:
         shared: whether one value serves all coordinates.
         R: E[v_i v_j], (time, time).
 
-    Example:
+    Examples:
         >>> drive = Drive(ChaoticNoise(0.6), -2.0, multiply=True, shared=False, R=torch.eye(5))
         >>> drive.coupling(torch.tensor([1.0, 3.0])).tolist()
         [[-2.0, 0.0], [0.0, -6.0]]
@@ -67,7 +67,7 @@ class Drive:
 def covariance(noise: ChaoticNoise, steps: int) -> Tensor:
     """Return E[v_i v_j] for i, j < steps.
 
-    Example:
+    Examples:
         >>> R = covariance(ChaoticNoise(0.6), 3)
         >>> bool(R[0, 2] == R[2, 0]), bool(R[0, 1] == R[1, 2])
         (True, True)

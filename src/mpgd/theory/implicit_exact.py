@@ -32,7 +32,7 @@ def exact_parts(
         m: One over the step size.
         drives: The drivers.
 
-    Example:
+    Examples:
         >>> from mpgd import ChaoticNoise
         >>> drive = Drive(ChaoticNoise(0.6), 3.0, multiply=False, shared=False, R=torch.ones(1, 1))
         >>> exact_parts(lambda x: (x**2).sum(), torch.zeros(2, 1), 2.0, [drive])[0]

@@ -58,7 +58,7 @@ FREQUENCIES = 0.1 * np.arange(1, 11)
 class TailIndex:
     """An estimate of alpha, the ends of its interval, and the estimator's name.
 
-    Example:
+    Examples:
         >>> TailIndex(1.5, 1.4, 1.6, "hill").low
         1.4
     """
@@ -87,7 +87,7 @@ def tail_index(
     Returns:
         The estimate with the two ends of its interval.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> cauchy = np.random.default_rng(0).standard_cauchy(10_000)
         >>> estimate = tail_index(cauchy, "log_moments")
