@@ -175,8 +175,6 @@ def test_a_parent_that_ends_takes_its_workers_along_and_the_next_sweep_finishes(
     assert len(finished) == sum(len(valley.tasks(name, [1])) for name in ("paper", "released"))
 
 
-# tornado of an older dask may leave a socket to the garbage collector when the cluster closes
-@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 def test_a_dask_cluster_makes_the_same_table(tmp_path: Path, undisturbed: Table) -> None:
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
