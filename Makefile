@@ -7,11 +7,12 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 TEST_WORKERS ?= 2
+WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 
 .PHONY: reproduce test lint bench docs clean
 
 reproduce: $(INSTALLED)
-	$(BIN)/mpgd reproduce --out results
+	$(BIN)/mpgd reproduce --out results --workers $(WORKERS)
 
 test: $(INSTALLED) lint src/mpgd/optim/kernels.py
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
