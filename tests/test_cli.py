@@ -70,7 +70,7 @@ def test_noise_as_json_and_as_a_plot(capsys: pytest.CaptureFixture[str], tmp_pat
     path = tmp_path / "noise.png"
     assert cli.main(["noise", *size, "--json", "--plot", str(path)]) == cli.OK
     numbers = json.loads(capsys.readouterr().out)
-    assert numbers["c0"] == pytest.approx(0.581047544906, abs=1e-12)
+    assert numbers["laminar_value"] == pytest.approx(0.581047544906, abs=1e-12)
     assert 0 < numbers["ks_limit"] < 0.2
     assert path.stat().st_size > 10_000
     assert cli.main(["noise", *size]) == cli.OK

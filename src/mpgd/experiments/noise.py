@@ -136,7 +136,7 @@ def sums(noise: ChaoticNoise, steps: int, count: int, seed: int) -> Result:
     curves = {"edges": edges, "density": density, "probability": PROBABILITIES}
     curves["quantile"] = np.quantile(x, PROBABILITIES)
     metrics = {"mean": float(x.mean()), "ks_limit": None, "ks_symmetric": None}
-    metrics["ks_perfect"] = PERFECT / sqrt(count)
+    metrics["ks_of_exact_draws"] = PERFECT / sqrt(count)
     if noise.alpha >= SMALLEST_ALPHA:
         law = StableLaw(noise.alpha, noise.beta)
         metrics["ks_limit"] = ks_distance(x, law)
@@ -183,7 +183,11 @@ def describe(noise: ChaoticNoise, steps: int, count: int, seed: int) -> dict[str
         "beta": noise.beta,
         "signs": noise.signs,
     }
-    constants |= {"y_star": T.y_star, "c0": noise.laminar_value, "c1": noise.burst_value}
+    constants |= {
+        "y_star": T.y_star,
+        "laminar_value": noise.laminar_value,
+        "burst_value": noise.burst_value,
+    }
     constants |= {"burst_probability": T.burst_probability, "variance": noise.variance}
     metrics, curves = sums(noise, steps, count, seed)
     run = {"steps": steps, "count": count, "seed": seed}
@@ -215,7 +219,7 @@ def _print(context: Context, parts: dict[str, list[Record]]) -> None:
         ["signs", "beta", "k", "KS limit", "KS symm.", "5 %", "95 %"],
         [_row(record) for record in parts["sums"]],
     )
-    perfect = parts["sums"][0].metrics["ks_perfect"]
+    perfect = parts["sums"][0].metrics["ks_of_exact_draws"]
     context.reporter.say(
         "KS: distance to the limit X(1/gamma, beta) and to the symmetric law X(1/gamma, 0);\n"
         f"a perfect sample of this size has {perfect:.4f} on average"

@@ -59,7 +59,9 @@ def check_settings(group: Mapping[str, Any]) -> None:
         check_flag(flag, group[flag])
     start = check_integer("start", group["start"], 0)
     if group["stop"] is not None:
-        check_integer("stop (not before start)", group["stop"], start)
+        stop = check_integer("stop", group["stop"], 0)
+        if stop < start:
+            raise ValueError(f"stop must not come before start, which is {start}, got {stop}")
     check_seed(group["seed"])
     check_engine(group["engine"])
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from mpgd.optim import checkpoint, fused
-from mpgd.optim.descent import as_scalar, count_steps, next_shared, refuse_sparse
+from mpgd.optim.descent import MPGD, as_scalar, count_steps, next_shared, refuse_sparse
 from mpgd.optim.orbits import State, ensure, ensure_shared, is_active, terms
 from mpgd.optim.settings import DEFAULTS, check_learning_rate, check_settings, is_perturbed
 from mpgd.optim.shards import local
@@ -62,6 +62,9 @@ class Perturbed(Optimizer):
     def __init__(self, optimizer: Optimizer, settings: dict[str, Any]) -> None:
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"optimizer must be a torch.optim.Optimizer, got {optimizer!r}")
+        if isinstance(optimizer, (MPGD, Perturbed)):
+            name = type(optimizer).__name__
+            raise ValueError(f"optimizer is a {name} and perturbed already: set mu, sigma there")
         for group in optimizer.param_groups:
             _check_group({**settings, **group})
         self.inner = optimizer
