@@ -234,7 +234,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return fail(INTERRUPTED, "interrupted; finished runs are kept")
     except UsageError as mistake:
         return fail(USAGE, str(mistake))
-    except (ValueError, TypeError, ImportError, StoreError, OSError) as problem:
+    except (
+        ValueError,
+        TypeError,
+        ImportError,
+        StoreError,
+        OSError,
+        RuntimeError,
+        MemoryError,
+    ) as problem:
         return fail(FAILED, str(problem))
     return OK
 

@@ -74,33 +74,38 @@ def check_state(optimizer: Optimizer, state_dict: dict[str, Any]) -> None:
                 "it was not written by a perturbed optimizer"
             )
         check_settings(group)
-    leaders = {id(group["params"][0]) for group in optimizer.param_groups}
+    leaders = {id(group["params"][0]) for group in optimizer.param_groups if group["params"]}
     for ordinal, (parameter, group, values) in enumerate(pairs(optimizer, state_dict)):
+        _check_tensors(ordinal, parameter, values)
         if is_perturbed(group):
-            _check_parameter(ordinal, parameter, group, values, id(parameter) in leaders)
+            _check_parameter(ordinal, group, values, id(parameter) in leaders)
+
+
+def _check_tensors(ordinal: int, parameter: Tensor, values: dict[str, Any]) -> None:
+    """Raise if a saved tensor has another shape or dtype than this parameter's would."""
+    shape = (*parameter.shape, 2) if parameter.is_complex() else tuple(parameter.shape)
+    for name in sorted(values.keys() & ALL_KEYS):
+        rule, found = shape if name in LARGE_KEYS else (), values[name]
+        if not isinstance(found, Tensor) or tuple(found.shape) != rule:
+            kind = getattr(found, "shape", type(found).__name__)
+            raise ValueError(
+                f"{name!r} of parameter {ordinal} must have shape {tuple(rule)}, got {kind}"
+            )
+        dtype = torch.float64 if name in ORBIT_KEYS else torch.int64
+        if found.dtype != dtype:
+            raise ValueError(f"{name!r} of parameter {ordinal} must be {dtype}, got {found.dtype}")
 
 
 def _check_parameter(
-    ordinal: int, parameter: Tensor, group: dict[str, Any], values: dict[str, Any], leads: bool
+    ordinal: int, group: dict[str, Any], values: dict[str, Any], leads: bool
 ) -> None:
-    shape = (*parameter.shape, 2) if parameter.is_complex() else tuple(parameter.shape)
-    wanted = {name: shape for name, _, _ in needed(group)}
-    wanted |= {"step": (), "key": ()} | ({"tables": ()} if group["noise"] == "chaotic" else {})
-    if leads:
-        wanted |= dict.fromkeys(needed_shared(group), ())
-    for name, rule in wanted.items():
+    """Raise if something is missing, or was made with other tables."""
+    wanted = ["step", "key", *(name for name, _, _ in needed(group))]
+    wanted += ["tables"] if group["noise"] == "chaotic" else []
+    wanted += needed_shared(group) if leads else []
+    for name in wanted:
         if name not in values:
             raise ValueError(f"the state of parameter {ordinal} lacks {name!r}")
-        if not isinstance(values[name], Tensor) or tuple(values[name].shape) != rule:
-            found = getattr(values[name], "shape", type(values[name]).__name__)
-            raise ValueError(
-                f"{name!r} of parameter {ordinal} must have shape {tuple(rule)}, got {found}"
-            )
-        dtype = torch.float64 if name in ORBIT_KEYS else torch.int64
-        if values[name].dtype != dtype:
-            raise ValueError(
-                f"{name!r} of parameter {ordinal} must be {dtype}, got {values[name].dtype}"
-            )
     if group["noise"] == "chaotic" and int(values["tables"]) != fingerprint(group):
         raise ValueError(
             f"parameter {ordinal} was saved with other tables (fingerprint "

@@ -27,6 +27,7 @@ from mpgd.optim.settings import (
     check_flag,
     check_learning_rate,
     check_settings,
+    check_sizes,
     is_perturbed,
 )
 from mpgd.optim.shards import local
@@ -102,10 +103,10 @@ class MPGD(Optimizer):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group; the orbits of the others are left alone."""
         merged = {**self.defaults, **param_group}
-        check_learning_rate(merged["lr"])
-        check_settings(merged)
+        plain = {**check_settings(merged), "lr": check_learning_rate(merged["lr"])}
         check_flag("maximize", merged["maximize"])
         super().add_param_group(param_group)
+        self.param_groups[-1].update(plain)
         try:
             self._ensure_states()
         except Exception:
@@ -122,7 +123,7 @@ class MPGD(Optimizer):
                 if is_perturbed(group):
                     ensure(parameter, self.state[parameter], group, ordinal)
                 ordinal += 1
-            if group["shared_multiplicative"] and group["mu"]:
+            if group["shared_multiplicative"] and group["mu"] and group["params"]:
                 leader = self.state[group["params"][0]]
                 ensure_shared(leader, group, leaders)
                 leaders.append(leader)
@@ -165,6 +166,11 @@ class MPGD(Optimizer):
         if not is_perturbed(group):
             plain_descent(params, group)
             return
+        if not group["params"]:
+            return
+        if not torch.compiler.is_compiling():
+            check_sizes(group)
+            check_learning_rate(group["lr"])
         if not isinstance(eta, Tensor) and eta == 0:
             return  # nothing changes and the orbits wait
         if is_lacking(group, [self.state[p] for p in group["params"]]):

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.autograd.graph import increment_version
 
 from mpgd.noise import ChaoticNoise
 from mpgd.noise.engines import use_fused
@@ -32,10 +33,9 @@ def is_fusible(group: Group) -> bool:
 
 def takes(parameter: Tensor) -> bool:
     """Return whether the kernels take this parameter; otherwise torch operations do."""
-    if parameter.device.type != "cpu":
-        return False
     part = local(parameter)
-    simple = part.dtype in _NUMBERS and part.is_contiguous()
+    plain = type(part) in (Tensor, nn.Parameter) and part.device.type == "cpu"
+    simple = plain and part.dtype in _NUMBERS and part.is_contiguous() and not part.is_neg()
     return simple and place_of(parameter).offset is not None
 
 
@@ -49,7 +49,7 @@ def descend(
     from mpgd.optim import kernels
 
     sign = -1.0 if group["maximize"] else 1.0
-    gradients = [local(p.grad).contiguous() for p in params]  # type: ignore[arg-type]
+    gradients = [_like(p.grad, p) for p in params]  # type: ignore[arg-type]
     arguments, orbits = _drivers(group, eta)
     for dtype, rows in _rows(params, gradients, states, group, orbits).items():
         number = _NUMBERS[dtype]
@@ -60,6 +60,7 @@ def descend(
             kernels.descend(part, like, step, m, shared is not None, *arguments[1:])
 
         _run_in_parts(rows, dtype.itemsize, run)
+    increment_version([local(p) for p in params])
 
 
 def displace(
@@ -72,6 +73,7 @@ def displace(
     from mpgd.optim import kernels
 
     arguments, orbits = _drivers(group, eta)
+    before = [_like(old, p) for old, p in zip(before, params, strict=True)]
     for dtype, rows in _rows(params, before, states, group, orbits).items():
         number = _NUMBERS[dtype]
         m = number(0.0 if shared is None else arguments[0] * float(shared))
@@ -81,6 +83,25 @@ def displace(
             kernels.displace(part, like, m, shared is not None, *arguments[1:])
 
         _run_in_parts(rows, dtype.itemsize, run)
+    increment_version([local(p) for p in params])
+
+
+def _like(tensor: Tensor, parameter: Tensor) -> Tensor:
+    """Return the local part of a tensor in the parameter's dtype, laid out plainly."""
+    part = local(tensor).to(local(parameter).dtype)
+    return part.resolve_neg().contiguous()
+
+
+def _address(tensor: Tensor, x: Tensor, dtype: torch.dtype, name: str) -> int:
+    """Return a tensor's address for the kernels, which trust its length, dtype and layout."""
+    plain = tensor.is_contiguous() and tensor.device == x.device and tensor.dtype == dtype
+    if tensor.shape != x.shape or not plain:
+        raise RuntimeError(
+            f"{name} of a parameter of shape {tuple(x.shape)} must be a contiguous {dtype} tensor "
+            f"of that shape on {x.device}, got {tensor.dtype} of shape {tuple(tensor.shape)} with "
+            f"strides {tensor.stride()} on {tensor.device}"
+        )
+    return tensor.data_ptr()
 
 
 def _drivers(group: Group, eta: float) -> tuple[tuple[Any, ...], list[str | None]]:
@@ -108,8 +129,11 @@ def _rows(
     found: dict[torch.dtype, list[list[int]]] = {}
     for p, other, state in zip(params, others, states, strict=True):
         x, place = local(p), place_of(p)
-        row = [x.data_ptr(), other.data_ptr()]
-        row += [0 if name is None else local(state[name]).data_ptr() for name in orbits]
+        row = [x.data_ptr(), _address(other, x, x.dtype, "gradient")]
+        row += [
+            0 if name is None else _address(local(state[name]), x, torch.float64, name)
+            for name in orbits
+        ]
         row += [
             x.numel(),
             place.offset or 0,

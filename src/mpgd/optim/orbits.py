@@ -48,6 +48,11 @@ def ensure(parameter: Tensor, state: State, group: Group, ordinal: int) -> None:
     if not is_perturbed(group):
         return
     check_device(parameter.device)
+    if parameter.is_conj() or parameter.is_neg():
+        raise ValueError(
+            "a parameter must own its memory to be updated in place, got a lazily conjugated or "
+            f"negated view of shape {tuple(parameter.shape)}; resolve_conj() or resolve_neg() it"
+        )
     if "key" not in state:
         state["step"] = torch.zeros((), dtype=torch.int64)
         state["key"] = torch.tensor(make_key(group["seed"], ordinal), dtype=torch.int64)

@@ -6,7 +6,7 @@ They live in an optimizer's parameter groups, because those are what schedulers 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from torch import Tensor
@@ -44,35 +44,50 @@ DEFAULTS: Final[Mapping[str, Any]] = {
 }
 
 
-def check_settings(group: Mapping[str, Any]) -> None:
-    """Raise an error that names the setting, the rule and the value if one is out of range."""
-    check_nonnegative("mu", group["mu"])
-    check_nonnegative("sigma", group["sigma"])
-    for gamma in pair("gamma", group["gamma"]):
-        check_gamma(gamma)
-    for beta in pair("beta", group["beta"]):
-        check_beta(beta)
-    check_choice("noise", group["noise"], NOISES)
-    check_choice("scaling", group["scaling"], SCALINGS)
-    check_choice("signs", group["signs"], SIGN_RULES)
+def check_settings(group: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings as plain numbers, fit for a checkpoint.
+
+    An error names the setting, the rule and the value if one is out of range.
+    """
+    for name, choices in (("noise", NOISES), ("scaling", SCALINGS), ("signs", SIGN_RULES)):
+        check_choice(name, group[name], choices)
     for flag in ("symmetric", "shared_multiplicative"):
         check_flag(flag, group[flag])
-    start = check_integer("start", group["start"], 0)
-    if group["stop"] is not None:
-        stop = check_integer("stop", group["stop"], 0)
+    start, stop = check_integer("start", group["start"], 0), group["stop"]
+    if stop is not None:
+        stop = check_integer("stop", stop, 0)
         if stop < start:
             raise ValueError(f"stop must not come before start, which is {start}, got {stop}")
-    check_seed(group["seed"])
     check_engine(group["engine"])
+    return {
+        **{name: group[name] for name in DEFAULTS},
+        **check_sizes(group),
+        "gamma": _plain("gamma", group["gamma"], check_gamma),
+        "beta": _plain("beta", group["beta"], check_beta),
+        "start": start,
+        "stop": stop,
+        "seed": check_seed(group["seed"]),
+    }
 
 
-def check_learning_rate(lr: object) -> None:
-    """Raise if ``lr`` is not a non-negative number or a tensor of one."""
+def check_sizes(group: Mapping[str, Any]) -> dict[str, float]:
+    """Return mu and sigma as floats; they may have been changed since the group was made."""
+    return {name: check_nonnegative(name, group[name]) for name in ("mu", "sigma")}
+
+
+def _plain(name: str, value: Any, check: Callable[[object], float]) -> Any:
+    first, second = (check(number) for number in pair(name, value))
+    return (first, second) if isinstance(value, (tuple, list)) else first
+
+
+def check_learning_rate(lr: Any) -> float | Tensor:
+    """Return ``lr``, a non-negative number or a tensor of one."""
     if isinstance(lr, Tensor):
         if lr.numel() != 1:
             raise ValueError(f"lr must have one element, got a tensor of shape {tuple(lr.shape)}")
-        lr = float(lr)
-    check_nonnegative("lr", lr)
+        check_nonnegative("lr", float(lr))
+        return lr
+    return check_nonnegative("lr", lr)
 
 
 def check_flag(name: str, value: object) -> None:
@@ -110,6 +125,8 @@ _NOISES: dict[tuple[Any, ...], Noise] = {}
 
 def _kept(settings: tuple[Any, ...]) -> Noise:
     if settings not in _NOISES:
+        if len(_NOISES) >= 64:  # a schedule of gamma would fill the memory with tables
+            del _NOISES[next(iter(_NOISES))]
         _NOISES[settings] = _noise(*settings)
     return _NOISES[settings]
 

@@ -19,7 +19,13 @@ from torch.optim import Optimizer
 from mpgd.optim import checkpoint, fused
 from mpgd.optim.descent import MPGD, as_scalar, count_steps, next_shared, refuse_sparse
 from mpgd.optim.orbits import State, ensure, ensure_shared, is_active, terms
-from mpgd.optim.settings import DEFAULTS, check_learning_rate, check_settings, is_perturbed
+from mpgd.optim.settings import (
+    DEFAULTS,
+    check_learning_rate,
+    check_settings,
+    check_sizes,
+    is_perturbed,
+)
 from mpgd.optim.shards import local
 from mpgd.optim.update import displacement, precision_of
 
@@ -65,11 +71,12 @@ class Perturbed(Optimizer):
         if isinstance(optimizer, (MPGD, Perturbed)):
             name = type(optimizer).__name__
             raise ValueError(f"optimizer is a {name} and perturbed already: set mu, sigma there")
-        for group in optimizer.param_groups:
-            _check_group({**settings, **group})
+        plain = [_check_group({**settings, **group}) for group in optimizer.param_groups]
         self.inner = optimizer
         super().__setstate__({})  # sets up the hooks, as the base class does for a copy
-        self._settings = [dict(settings) for _ in optimizer.param_groups]
+        for group, own in zip(optimizer.param_groups, plain, strict=True):
+            group.update(own)
+        self._settings = plain
         self._default_settings = settings
         self._orbits: dict[Tensor, State] = {}
         self._ensure_states()
@@ -96,10 +103,9 @@ class Perturbed(Optimizer):
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group to both; the orbits of the others are left alone."""
-        merged = {**self._default_settings, **param_group}
-        _check_group({**self.defaults, **merged})
-        self.inner.add_param_group(merged)
-        self._settings.append(dict(self._default_settings))
+        own = _check_group({**self.defaults, **self._default_settings, **param_group})
+        self.inner.add_param_group({**param_group, **own})
+        self._settings.append(own)
         try:
             self._ensure_states()
         except Exception:
@@ -118,7 +124,7 @@ class Perturbed(Optimizer):
                 if is_perturbed(group):
                     ensure(parameter, self._orbits.setdefault(parameter, {}), group, ordinal)
                 ordinal += 1
-            if group["shared_multiplicative"] and group["mu"]:
+            if group["shared_multiplicative"] and group["mu"] and group["params"]:
                 leader = self._orbits[group["params"][0]]
                 ensure_shared(leader, group, leaders)
                 leaders.append(leader)
@@ -127,7 +133,8 @@ class Perturbed(Optimizer):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take the inner optimizer's step, then add the perturbation."""
         self._ensure_states()
-        perturbed = [g for g in self.param_groups if is_perturbed(g) and as_scalar(g["lr"]) != 0]
+        groups = [g for g in self.param_groups if is_perturbed(g) and g["params"]]
+        perturbed = [g for g in groups if as_scalar(g["lr"]) != 0]
         refuse_sparse(perturbed)
         old = {p: local(p).clone() for g in perturbed if g["mu"] for p in g["params"]}
         if closure is None:
@@ -139,7 +146,8 @@ class Perturbed(Optimizer):
         return loss
 
     def _displace_group(self, group: dict[str, Any], old: dict[Tensor, Tensor]) -> None:
-        eta = float(group["lr"])
+        check_sizes(group)
+        eta = float(check_learning_rate(group["lr"]))
         shared = next_shared(self._orbits[group["params"][0]], group, eta)
         params = [p for p in group["params"] if p.grad is not None]
         states = [self._orbits[p] for p in params]
@@ -234,10 +242,11 @@ def _split(state_dict: dict[str, Any]) -> tuple[dict[Any, Any], dict[Any, Any]]:
     return plain, orbits
 
 
-def _check_group(group: dict[str, Any]) -> None:
+def _check_group(group: dict[str, Any]) -> dict[str, Any]:
+    """Return a group's own settings as plain numbers."""
     if "lr" not in group:
         raise ValueError(
             f"every group needs an 'lr' to scale the perturbation, got {sorted(group)}"
         )
     check_learning_rate(group["lr"])
-    check_settings(group)
+    return check_settings(group)

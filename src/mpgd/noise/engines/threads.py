@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import lru_cache
 from typing import Final
 
@@ -28,7 +28,10 @@ def in_parts(count: int, run: Callable[[int, int], None], smallest: int = SMALLE
     cuts = [(first, min(first + width, count)) for first in range(0, count, width)]
     pool = _pool(os.getpid(), len(cuts) - 1)
     waiting = [pool.submit(run, *cut) for cut in cuts[1:]]
-    run(*cuts[0])
+    try:
+        run(*cuts[0])
+    finally:
+        wait(waiting)  # also after Ctrl-C: the parts use memory that the caller would free
     for part in waiting:
         part.result()
 
