@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,11 @@ LEVEL = 1e-4 / 40  # of one statistical check: 1e-4 in all, over at most 40 of t
 @pytest.fixture(autouse=True)
 def _one_torch_thread() -> None:
     torch.set_num_threads(1)
+
+
+def hear_interrupts() -> None:
+    """Run in a child before it starts: a shell lets its background jobs ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import mpgd
+from conftest import hear_interrupts
 from mpgd import cli, experiments
 from mpgd.experiments import Context
 
@@ -175,7 +176,7 @@ def test_a_signal_ends_a_run_with_a_message(number: int, code: int, tmp_path: Pa
     """The first finished run shows that work is under way; it is kept."""
     process = subprocess.Popen(
         [*COMMAND, "reproduce", "noise", "--out", str(tmp_path)],
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=hear_interrupts,
     )  # fmt: skip
     while process.poll() is None and not list(tmp_path.glob("runs/*.json")):
         time.sleep(0.02)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from conftest import hear_interrupts
 from mpgd.experiments import Context, runner, valley
 from mpgd.experiments.runner import WorkerError, complete, split
 from mpgd.experiments.store import Run
@@ -131,7 +132,7 @@ def sweep(folder: Path, steps: int, *arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", SHORT.format(steps=steps), "reproduce", "valley"]
     return subprocess.Popen(
         [*command, "--seeds", "1", "--out", str(folder), *arguments],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_interrupts,
     )  # fmt: skip
 
 
@@ -162,7 +163,7 @@ def test_a_parent_that_ends_takes_its_workers_along_and_the_next_sweep_finishes(
         assert first.poll() is None
         time.sleep(0.05)
     first.send_signal(number)
-    _, errors = first.communicate()
+    _, errors = first.communicate(timeout=60)
     wait_until_gone(pids)
     if number == signal.SIGINT:
         assert first.returncode == 130
