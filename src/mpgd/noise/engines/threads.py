@@ -20,12 +20,12 @@ _ALIGNMENT: Final = 512
 
 def in_parts(count: int, run: Callable[[int, int], None], smallest: int = SMALLEST_PART) -> None:
     """Call ``run(first, last)`` for parts that cover ``range(count)``, on torch's thread count."""
-    parts = min(torch.get_num_threads(), count // smallest)
-    if parts < 2:
+    parts = max(1, min(torch.get_num_threads(), count // smallest))
+    width = -(-count // (parts * _ALIGNMENT)) * _ALIGNMENT
+    cuts = [(first, min(first + width, count)) for first in range(0, count, width or 1)]
+    if len(cuts) < 2:  # also where the alignment leaves one part
         run(0, count)
         return
-    width = -(-count // (parts * _ALIGNMENT)) * _ALIGNMENT
-    cuts = [(first, min(first + width, count)) for first in range(0, count, width)]
     pool = _pool(os.getpid(), len(cuts) - 1)
     waiting = [pool.submit(run, *cut) for cut in cuts[1:]]
     try:
