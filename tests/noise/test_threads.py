@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+import time
 from itertools import pairwise
 
 import pytest
@@ -22,6 +25,55 @@ def test_parts_cover_everything_once(threads: int, smallest: int, count: int) ->
     assert ends[0][0] == 0
     assert ends[-1][1] == count
     assert all(a[1] == b[0] for a, b in pairwise(ends))
+
+
+def test_an_error_in_another_thread_is_raised_here() -> None:
+    torch.set_num_threads(2)
+
+    def run(first: int, last: int) -> None:
+        if first:
+            raise ZeroDivisionError(f"from {first} to {last}")
+
+    with pytest.raises(ZeroDivisionError, match="from 50176 to 100000"):
+        in_parts(100_000, run)
+
+
+def test_ctrl_c_while_waiting_waits_on() -> None:
+    """Every signal comes while the first part is done and the others are not."""
+    torch.set_num_threads(3)
+    done = []
+
+    def run(first: int, last: int) -> None:
+        if first:
+            for _ in range(3):
+                time.sleep(0.05)
+                signal.raise_signal(signal.SIGINT)
+            done.append(first)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            in_parts(100_000, run)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(done) == 2
+
+
+def test_two_callers_do_not_mix_their_parts() -> None:
+    torch.set_num_threads(2)
+    seen: dict[str, list[tuple[int, int]]] = {"a": [], "b": []}
+
+    def call(name: str) -> None:
+        for _ in range(200):
+            in_parts(100_000, lambda first, last: seen[name].append((first, last)))
+
+    callers = [threading.Thread(target=call, args=(name,)) for name in seen]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    for cuts in seen.values():
+        assert sorted(cuts) == [(0, 50176)] * 200 + [(50176, 100_000)] * 200
 
 
 @pytest.mark.parametrize("count", [0, 1, 5, 500, 513, 3000])

@@ -182,14 +182,11 @@ class MPGD(Optimizer):
             count_steps(states, eta)
             return
         if isinstance(eta, Tensor) or not fused.is_fusible(group):
-            fast: list[int] = []
+            rest = list(range(len(params)))
         else:
-            fast = fused.active_ones(params, states, group, eta)
-            fused_params, fused_states = [params[k] for k in fast], [states[k] for k in fast]
-            fused.descend(fused_params, fused_states, group, eta, shared)
-        for k, p in enumerate(params):
-            if k not in fast:
-                descend_one(p, states[k], group, eta, shared)
+            rest = fused.descend(params, states, group, eta, shared)
+        for k in rest:
+            descend_one(params[k], states[k], group, eta, shared)
         count_steps(states, eta)
 
 

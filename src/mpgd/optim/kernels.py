@@ -22,15 +22,12 @@ from numba import types
 from mpgd.noise.counter import MULTIPLIER, STRIDE
 from mpgd.noise.engines.fused import (
     BLOCK,
-    WORDS,
     Floats,
-    counted_down,
-    find_visits,
+    advance_block,
     inlined,
     intrinsic,
     jitted,
-    take_returns,
-    value_of,
+    make_room,
 )
 
 # The columns of a row.
@@ -69,34 +66,21 @@ def key_of(row: Any, number: int) -> Any:
 
 
 @inlined
-def advance_block(
-    s: Floats, out: Floats, words: Any, first: Any, key: Any, table: Floats, rule: Any, scaled: Any
-) -> None:
-    """Write the scaled values of a block of states and advance them.
-
-    ``rule`` is (threshold, product mask), ``scaled`` the strength times (c0, c1).
-    """
-    find_visits(s, words)
-    for i in range(len(s)):
-        old = s[i]
-        out[i] = value_of(old, scaled[0], scaled[1])
-        s[i] = counted_down(old)
-    take_returns(s, words, first, key, table, rule[0], rule[1])
-
-
-@inlined
 def fill(
-    out: Floats, scratch: Floats, s: Floats, twin: Floats, first: int, last: int, words: Any,
+    out: Floats, scratch: Floats, s: Floats, twin: Floats, first: int, last: int, room: Any,
     offset: int, keys: Any, table: Floats, rule: Any, scaled: Any,
 ) -> None:  # fmt: skip
-    """Write one term's values for the elements from ``first`` to ``last``; a twin is subtracted."""
+    """Write one term's values for the elements from ``first`` to ``last``; a twin is subtracted.
+
+    ``scaled`` is the strength times (c0, c1).
+    """
     start = _u(offset + first)
     if len(twin) == 0:
-        advance_block(s[first:last], out, words, start, keys[0], table, rule, scaled)
+        advance_block(s[first:last], out, room, start, keys[0], table, rule, scaled)
         return
     other = scratch[BLOCK:]
-    advance_block(s[first:last], scratch, words, start, keys[0], table, rule, scaled)
-    advance_block(twin[first:last], other, words, start, keys[1], table, rule, scaled)
+    advance_block(s[first:last], scratch, room, start, keys[0], table, rule, scaled)
+    advance_block(twin[first:last], other, room, start, keys[1], table, rule, scaled)
     for i in range(last - first):
         out[i] = scratch[i] - other[i]
 
@@ -114,7 +98,7 @@ def descend(
     table1: Floats, rule1: Any, scaled1: Any, table2: Floats, rule2: Any, scaled2: Any,
 ) -> None:  # fmt: skip
     """Set x <- x - eta g - m x + n in place; the column OTHER holds g, ``shared`` is a common m."""
-    words, scratch = np.empty(WORDS, np.uint64), np.empty(2 * BLOCK)
+    room, scratch = make_room(), np.empty(2 * BLOCK)
     m, n = np.full(BLOCK, shared, like.dtype), np.zeros(BLOCK, like.dtype)
     for row in rows:
         x = array_at(pointer(row[X]), (row[LENGTH],), like.dtype)
@@ -125,10 +109,10 @@ def descend(
         for first in range(0, len(x), BLOCK):
             last = min(first + BLOCK, len(x))
             if len(s1) > 0:
-                fill(m, scratch, s1, twin1, first, last, words, row[OFFSET], keys1, table1, rule1,
+                fill(m, scratch, s1, twin1, first, last, room, row[OFFSET], keys1, table1, rule1,
                      scaled1)  # fmt: skip
             if additive:
-                fill(n, scratch, s2, twin2, first, last, words, row[OFFSET], keys2, table2, rule2,
+                fill(n, scratch, s2, twin2, first, last, room, row[OFFSET], keys2, table2, rule2,
                      scaled2)  # fmt: skip
             old, g = x[first:last], gradient[first:last]
             if multiplicative and additive:
@@ -148,7 +132,7 @@ def displace(
     table1: Floats, rule1: Any, scaled1: Any, table2: Floats, rule2: Any, scaled2: Any,
 ) -> None:  # fmt: skip
     """Set x <- x + (n - m old) in place; the column OTHER holds the parameter before the step."""
-    words, scratch = np.empty(WORDS, np.uint64), np.empty(2 * BLOCK)
+    room, scratch = make_room(), np.empty(2 * BLOCK)
     m, n = np.full(BLOCK, shared, like.dtype), np.zeros(BLOCK, like.dtype)
     for row in rows:
         x = array_at(pointer(row[X]), (row[LENGTH],), like.dtype)
@@ -159,10 +143,10 @@ def displace(
         for first in range(0, len(x), BLOCK):
             last = min(first + BLOCK, len(x))
             if len(s1) > 0:
-                fill(m, scratch, s1, twin1, first, last, words, row[OFFSET], keys1, table1, rule1,
+                fill(m, scratch, s1, twin1, first, last, room, row[OFFSET], keys1, table1, rule1,
                      scaled1)  # fmt: skip
             if additive:
-                fill(n, scratch, s2, twin2, first, last, words, row[OFFSET], keys2, table2, rule2,
+                fill(n, scratch, s2, twin2, first, last, room, row[OFFSET], keys2, table2, rule2,
                      scaled2)  # fmt: skip
             new, old = x[first:last], before[first:last]
             if multiplicative and additive:

@@ -91,10 +91,11 @@ def needed_shared(group: Group) -> list[str]:
 
 def is_lacking(group: Group, states: list[State]) -> bool:
     """Return whether a perturbed parameter's state lacks what the group's settings now need."""
-    names = ["step", *(name for name, _, _ in needed(group))]
-    return any(name not in state for state in states for name in names) or any(
-        name not in states[0] for name in needed_shared(group)
-    )
+    names = {"step", *(name for name, _, _ in needed(group))}
+    for state in states:
+        if not names <= state.keys():
+            return True
+    return any(name not in states[0] for name in needed_shared(group))
 
 
 def ensure_shared(state: State, group: Group, others: list[State]) -> None:

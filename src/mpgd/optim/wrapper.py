@@ -151,13 +151,13 @@ class Perturbed(Optimizer):
         shared = next_shared(self._orbits[group["params"][0]], group, eta)
         params = [p for p in group["params"] if p.grad is not None]
         states = [self._orbits[p] for p in params]
-        fast = fused.active_ones(params, states, group, eta) if fused.is_fusible(group) else []
-        before = [old.get(params[k], local(params[k])) for k in fast]
-        chosen = [params[k] for k in fast], before, [states[k] for k in fast]
-        fused.displace(*chosen, group, eta, shared)
-        for k, p in enumerate(params):
-            if k not in fast and is_active(states[k]["step"], group, eta):
-                displace_one(p, old.get(p), states[k], group, eta, shared)
+        rest = list(range(len(params)))
+        if fused.is_fusible(group):
+            before = [old.get(p, local(p)) for p in params]
+            rest = fused.displace(params, before, states, group, eta, shared)
+        for k in rest:
+            if is_active(states[k]["step"], group, eta):
+                displace_one(params[k], old.get(params[k]), states[k], group, eta, shared)
         count_steps(states, eta)
 
     def state_dict(self) -> dict[str, Any]:

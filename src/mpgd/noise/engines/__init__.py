@@ -12,6 +12,8 @@ import torch
 
 from mpgd.parameters import ENGINES, check_choice
 
+_HAS_NUMBA = importlib.util.find_spec("numba") is not None  # a search of the disk; once
+
 
 def check_engine(engine: str | None) -> str | None:
     """Return ``engine`` if it exists and can be imported."""
@@ -25,7 +27,7 @@ def check_engine(engine: str | None) -> str | None:
 
 def has_numba() -> bool:
     """Return whether numba is installed, without importing it."""
-    return importlib.util.find_spec("numba") is not None
+    return _HAS_NUMBA
 
 
 def use_fused(engine: str | None, device: torch.device) -> bool:
