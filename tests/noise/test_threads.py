@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -11,7 +12,17 @@ import pytest
 import torch
 
 from mpgd import ChaoticNoise
+from mpgd.noise.engines import threads as module
 from mpgd.noise.engines.threads import in_parts
+
+
+@pytest.fixture(params=["openmp", "plain"], autouse=True)
+def _threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work on torch's OpenMP threads, and on our own."""
+    if request.param == "plain":
+        monkeypatch.setattr(module, "openmp", lambda: None)
+    elif module.openmp() is None:
+        pytest.skip("torch has no OpenMP threads here")
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -39,16 +50,19 @@ def test_an_error_in_another_thread_is_raised_here() -> None:
 
 
 def test_ctrl_c_while_waiting_waits_on() -> None:
-    """Every signal comes while the first part is done and the others are not."""
-    torch.set_num_threads(3)
-    done = []
+    """Signals come while this thread is done and the other one is not."""
+    torch.set_num_threads(2)
+    started, done = threading.Event(), []
 
     def run(first: int, last: int) -> None:
-        if first:
-            for _ in range(3):
-                time.sleep(0.05)
-                signal.raise_signal(signal.SIGINT)
-            done.append(first)
+        if threading.current_thread() is threading.main_thread():
+            assert started.wait(20)
+            return
+        started.set()
+        for _ in range(3):
+            time.sleep(0.05)
+            signal.raise_signal(signal.SIGINT)
+        done.append(first)
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -56,7 +70,19 @@ def test_ctrl_c_while_waiting_waits_on() -> None:
             in_parts(100_000, run)
     finally:
         signal.signal(signal.SIGINT, before)
-    assert len(done) == 2
+    assert len(done) == 1
+
+
+def test_a_forked_child_works_too() -> None:
+    """The parent's threads are gone in the child, which must not wait for them."""
+    torch.set_num_threads(2)
+    in_parts(100_000, lambda first, last: None)
+    child = os.fork()
+    if child == 0:
+        seen: list[int] = []
+        in_parts(100_000, lambda first, last: seen.append(last - first))
+        os._exit(0 if sum(seen) == 100_000 else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_two_callers_do_not_mix_their_parts() -> None:

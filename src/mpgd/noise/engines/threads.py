@@ -1,98 +1,93 @@
 """Cut a pass over a large tensor into as many parts as torch has threads.
 
-The kernels release the interpreter's lock, so plain threads do; the parts never overlap and an
-element's bits depend on its index alone, so the result does not depend on the cut. The threads
-wait on bare queues, which wakes them several times sooner than a pool of `concurrent.futures`.
+The kernels release the interpreter's lock, so any threads do; the parts never overlap and an
+element's bits depend on its index alone, so the result does not depend on the cut. Torch's own
+OpenMP threads are best: after a torch operation they spin for a while, ready to go on, and a
+thread of ours would have to fight them for the core. Elsewhere plain threads do the work.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import lru_cache
-from queue import Empty, SimpleQueue
-from threading import Thread
-from typing import Final
+from typing import Any, Final
 
 import torch
 
 SMALLEST_PART: Final = 32768  # elements; below this a second thread costs more than it saves
 _ALIGNMENT: Final = 512
+_HOME: Final = os.getpid()
 
-Run = Callable[[int, int], None]
+Work = Callable[[Any], None]
+Spread = Callable[[Work, int], None]  # call the work on so many threads at once, and wait
 
 
-def in_parts(count: int, run: Run, smallest: int = SMALLEST_PART) -> None:
-    """Call ``run(first, last)`` for parts that cover ``range(count)``, on torch's thread count."""
+def in_parts(count: int, run: Callable[[int, int], None], smallest: int = SMALLEST_PART) -> None:
+    """Call ``run(first, last)`` for parts that cover ``range(count)``, on torch's thread count.
+
+    It returns or raises only when nobody works any more, also after Ctrl-C: the parts use memory
+    that the caller may free.
+    """
     parts = max(1, min(torch.get_num_threads(), count // smallest))
     width = -(-count // (parts * _ALIGNMENT)) * _ALIGNMENT
     cuts = [(first, min(first + width, count)) for first in range(0, count, width or 1)]
     if len(cuts) < 2:  # also where the alignment leaves one part
         run(0, count)
         return
-    waiting = [_worker(os.getpid(), number).start(run, cut) for number, cut in enumerate(cuts[1:])]
-    try:
-        run(*cuts[0])
-    finally:
-        wait(waiting)
-    for part in waiting:
-        if part.problem is not None:
-            raise part.problem
+    left, problems = cuts[::-1], list[BaseException]()
 
-
-class Part:
-    """A part that another thread works on."""
-
-    def __init__(self, run: Run, cut: tuple[int, int]) -> None:
-        self.run, self.cut = run, cut
-        self.finished = False
-        self.problem: BaseException | None = None
-        self.signal: SimpleQueue[None] = SimpleQueue()
-
-    def do(self) -> None:
-        """Do the work and tell who waits."""
+    def work(_: Any) -> None:
         try:
-            self.run(*self.cut)
+            while (cut := _taken(left)) is not None:
+                run(*cut)
         except BaseException as problem:
-            self.problem = problem
-        self.finished = True
-        self.signal.put(None)
+            problems.append(problem)
+
+    spread = openmp() if os.getpid() == _HOME else None  # its threads do not survive a fork
+    (spread or plain_threads)(work, len(cuts))
+    if problems:
+        raise problems[0]
+    work(None)  # nothing is left, unless Ctrl-C came between two threads' first words
 
 
-class Worker:
-    """A thread that does one part after the other."""
-
-    def __init__(self) -> None:
-        self.parts: SimpleQueue[Part] = SimpleQueue()
-        Thread(target=self._work, name="mpgd", daemon=True).start()
-
-    def start(self, run: Run, cut: tuple[int, int]) -> Part:
-        """Hand over a part."""
-        part = Part(run, cut)
-        self.parts.put(part)
-        return part
-
-    def _work(self) -> None:
-        while True:
-            self.parts.get().do()
+def _taken(left: list[tuple[int, int]]) -> tuple[int, int] | None:
+    try:
+        return left.pop()
+    except IndexError:
+        return None
 
 
-def wait(parts: list[Part]) -> None:
-    """Wait for all, also through Ctrl-C: they use memory that the caller would free."""
+@lru_cache(maxsize=1)
+def openmp() -> Spread | None:
+    """Return how to work on torch's OpenMP threads, or None where torch has none to be found."""
+    library = ctypes.CDLL(None) if os.name == "posix" else None
+    if "OpenMP" not in torch.__config__.parallel_info() or not hasattr(library, "GOMP_parallel"):
+        return None
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+    call = library.GOMP_parallel  # type: ignore[union-attr]
+    call.argtypes, call.restype = [kind, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint], None
+    return lambda work, count: call(kind(work), None, count, 0)
+
+
+def plain_threads(work: Work, count: int) -> None:
+    """Do the work on this thread and on those of a pool."""
+    pool = _pool(os.getpid(), count - 1)
+    others = [pool.submit(work, None) for _ in range(count - 1)]
+    work(None)
     interrupt = None
-    for part in parts:
-        while not part.finished:
-            try:
-                part.signal.get(timeout=1.0)
-            except Empty:
-                pass
-            except KeyboardInterrupt as wish:
-                interrupt = wish
+    while not all(other.done() for other in others):
+        try:
+            wait(others)
+        except KeyboardInterrupt as wish:
+            interrupt = wish
     if interrupt:
         raise interrupt
 
 
-@lru_cache(maxsize=256)
-def _worker(process: int, number: int) -> Worker:
-    # By process: threads do not survive a fork.
-    return Worker()
+@lru_cache(maxsize=8)
+def _pool(process: int, size: int) -> ThreadPoolExecutor:
+    # One pool per process: threads do not survive a fork.
+    return ThreadPoolExecutor(max_workers=size, thread_name_prefix="mpgd")
