@@ -54,7 +54,7 @@ def descend(
         for dtype, lines in rows.items():
             number = _NUMBERS[dtype]
             scalars = (np.empty(0, number), number(step), number(m), shared is not None)
-            _run(lines, dtype.itemsize, kernels.descend, (*scalars, *constants))
+            _run(lines, kernels.descend, (*scalars, *constants))
         _mark_changed(params, rest)
     return rest
 
@@ -76,7 +76,7 @@ def displace(
         for dtype, lines in rows.items():
             number = _NUMBERS[dtype]
             scalars = (np.empty(0, number), number(m), shared is not None)
-            _run(lines, dtype.itemsize, kernels.displace, (*scalars, *constants))
+            _run(lines, kernels.displace, (*scalars, *constants))
         _mark_changed(params, rest)
     return rest
 
@@ -199,25 +199,9 @@ def _mark_changed(params: Sequence[Tensor], rest: list[int]) -> None:
     increment_version([local(p) for p in params])
 
 
-def _run(rows: list[Row], itemsize: int, kernel: Any, arguments: tuple[Any, ...]) -> None:
+def _run(rows: list[Row], kernel: Any, arguments: tuple[Any, ...]) -> None:
     """Call a kernel on all rows, cut among torch's threads where there is enough to do."""
-    whole = np.array(rows, dtype=np.int64)
-    count = sum(row[6] for row in rows)
-
-    def run(first: int, last: int) -> None:
-        part = whole if last - first == count else _between(whole, first, last, itemsize)
-        kernel(part, *arguments)
-
-    in_parts(count, run)
-
-
-def _between(whole: Any, first: int, last: int, itemsize: int) -> Any:
-    """Return the rows of the elements from ``first`` to ``last`` of all rows together."""
-    begins = np.cumsum(whole[:, 6]) - whole[:, 6]
-    skip = np.clip(first - begins, 0, whole[:, 6])
-    keep = np.clip(last - begins, 0, whole[:, 6]) - skip
-    rows = whole.copy()
-    sizes = np.array([itemsize, itemsize, 8, 8, 8, 8])
-    rows[:, :6] += np.where(rows[:, :6] != 0, skip[:, None] * sizes, 0)
-    rows[:, 6], rows[:, 7] = keep, rows[:, 7] + skip
-    return rows[keep > 0]
+    table = np.array(rows, dtype=np.int64)
+    in_parts(
+        sum(row[6] for row in rows), lambda first, last: kernel(table, first, last, *arguments)
+    )

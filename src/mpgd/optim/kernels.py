@@ -4,7 +4,7 @@ Block by block: the drivers' values go to small buffers while the block's states
 first-level cache, then the parameter is updated with the operations of `mpgd.optim.update`, in
 their order and precision, so the bits are the same.
 
-A parameter, or a part of one, is a row of integers: addresses, a length, and what its hash needs.
+A parameter is a row of integers: addresses, a length, and what its hash needs.
 One call takes all rows, because a call costs as much as a thousand elements.
 
 Import this module only where numba is installed.
@@ -92,29 +92,41 @@ def orbit(row: Any, column: int) -> Floats:
     return array_at(pointer(row[column]), (length,), np.float64)
 
 
+@inlined
+def within(row: Any, before: int, first: int, last: int) -> Any:
+    """Return where a part of all rows begins and ends in a row that ``before`` elements precede."""
+    return max(first - before, 0), min(last - before, row[LENGTH])
+
+
 @jitted
 def descend(
-    rows: Any, like: Floats, eta: Any, shared: Any, has_shared: bool,
+    rows: Any, first: int, last: int, like: Floats, eta: Any, shared: Any, has_shared: bool,
     table1: Floats, rule1: Any, scaled1: Any, table2: Floats, rule2: Any, scaled2: Any,
 ) -> None:  # fmt: skip
-    """Set x <- x - eta g - m x + n in place; the column OTHER holds g, ``shared`` is a common m."""
+    """Set x <- x - eta g - m x + n in place; the column OTHER holds g, ``shared`` is a common m.
+
+    Only the elements from ``first`` to ``last`` of all rows together are touched.
+    """
     room, scratch = make_room(), np.empty(2 * BLOCK)
     m, n = np.full(BLOCK, shared, like.dtype), np.zeros(BLOCK, like.dtype)
+    before = 0
     for row in rows:
+        begin, end = within(row, before, first, last)
+        before += row[LENGTH]
         x = array_at(pointer(row[X]), (row[LENGTH],), like.dtype)
         gradient = array_at(pointer(row[OTHER]), (row[LENGTH],), like.dtype)
         s1, twin1, s2, twin2 = orbit(row, S1), orbit(row, TWIN1), orbit(row, S2), orbit(row, TWIN2)
         keys1, keys2 = (key_of(row, 0), key_of(row, 2)), (key_of(row, 1), key_of(row, 3))
         multiplicative, additive = len(s1) > 0 or has_shared, len(s2) > 0
-        for first in range(0, len(x), BLOCK):
-            last = min(first + BLOCK, len(x))
+        for left in range(begin, end, BLOCK):
+            right = min(left + BLOCK, end)
             if len(s1) > 0:
-                fill(m, scratch, s1, twin1, first, last, room, row[OFFSET], keys1, table1, rule1,
+                fill(m, scratch, s1, twin1, left, right, room, row[OFFSET], keys1, table1, rule1,
                      scaled1)  # fmt: skip
             if additive:
-                fill(n, scratch, s2, twin2, first, last, room, row[OFFSET], keys2, table2, rule2,
+                fill(n, scratch, s2, twin2, left, right, room, row[OFFSET], keys2, table2, rule2,
                      scaled2)  # fmt: skip
-            old, g = x[first:last], gradient[first:last]
+            old, g = x[left:right], gradient[left:right]
             if multiplicative and additive:
                 for i in range(len(old)):
                     old[i] = ((old[i] - g[i] * eta) - m[i] * old[i]) + n[i]
@@ -128,27 +140,33 @@ def descend(
 
 @jitted
 def displace(
-    rows: Any, like: Floats, shared: Any, has_shared: bool,
+    rows: Any, first: int, last: int, like: Floats, shared: Any, has_shared: bool,
     table1: Floats, rule1: Any, scaled1: Any, table2: Floats, rule2: Any, scaled2: Any,
 ) -> None:  # fmt: skip
-    """Set x <- x + (n - m old) in place; the column OTHER holds the parameter before the step."""
+    """Set x <- x + (n - m old) in place; the column OTHER holds the parameter before the step.
+
+    Only the elements from ``first`` to ``last`` of all rows together are touched.
+    """
     room, scratch = make_room(), np.empty(2 * BLOCK)
     m, n = np.full(BLOCK, shared, like.dtype), np.zeros(BLOCK, like.dtype)
+    before = 0
     for row in rows:
+        begin, end = within(row, before, first, last)
+        before += row[LENGTH]
         x = array_at(pointer(row[X]), (row[LENGTH],), like.dtype)
-        before = array_at(pointer(row[OTHER]), (row[LENGTH],), like.dtype)
+        start = array_at(pointer(row[OTHER]), (row[LENGTH],), like.dtype)
         s1, twin1, s2, twin2 = orbit(row, S1), orbit(row, TWIN1), orbit(row, S2), orbit(row, TWIN2)
         keys1, keys2 = (key_of(row, 0), key_of(row, 2)), (key_of(row, 1), key_of(row, 3))
         multiplicative, additive = len(s1) > 0 or has_shared, len(s2) > 0
-        for first in range(0, len(x), BLOCK):
-            last = min(first + BLOCK, len(x))
+        for left in range(begin, end, BLOCK):
+            right = min(left + BLOCK, end)
             if len(s1) > 0:
-                fill(m, scratch, s1, twin1, first, last, room, row[OFFSET], keys1, table1, rule1,
+                fill(m, scratch, s1, twin1, left, right, room, row[OFFSET], keys1, table1, rule1,
                      scaled1)  # fmt: skip
             if additive:
-                fill(n, scratch, s2, twin2, first, last, room, row[OFFSET], keys2, table2, rule2,
+                fill(n, scratch, s2, twin2, left, right, room, row[OFFSET], keys2, table2, rule2,
                      scaled2)  # fmt: skip
-            new, old = x[first:last], before[first:last]
+            new, old = x[left:right], start[left:right]
             if multiplicative and additive:
                 for i in range(len(old)):
                     new[i] = new[i] + (n[i] - m[i] * old[i])

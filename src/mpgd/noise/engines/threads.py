@@ -69,7 +69,18 @@ def openmp() -> Spread | None:
     kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
     call = library.GOMP_parallel  # type: ignore[union-attr]
     call.argtypes, call.restype = [kind, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint], None
-    return lambda work, count: call(kind(work), None, count, 0)
+    works: dict[int, Work] = {}
+    entry = kind(lambda number: works[number](number))  # made once: a new one takes long
+
+    def spread(work: Work, count: int) -> None:
+        number = id(work)
+        works[number] = work
+        try:
+            call(entry, number, count, 0)
+        finally:
+            del works[number]
+
+    return spread
 
 
 def plain_threads(work: Work, count: int) -> None:
