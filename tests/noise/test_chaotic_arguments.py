@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import numpy as np
 import pytest
 import torch
@@ -88,13 +86,8 @@ def test_bad_counts() -> None:
 
 
 def test_numba_asked_for_but_absent(monkeypatch: pytest.MonkeyPatch) -> None:
-    find = importlib.util.find_spec
     expected = ChaoticNoise(0.6).path(50, (30,))
-    monkeypatch.setattr(
-        importlib.util,
-        "find_spec",
-        lambda name, *rest: None if name == "numba" else find(name, *rest),
-    )
+    monkeypatch.setattr("mpgd.noise.engines._HAS_NUMBA", False)
     with pytest.raises(ImportError, match=r"engine='numba' needs numba: pip install"):
         ChaoticNoise(0.6, engine="numba")
     assert torch.equal(ChaoticNoise(0.6).path(50, (30,)), expected)  # the default falls back
