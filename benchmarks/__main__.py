@@ -10,12 +10,13 @@ from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import driver, limits, step
+from benchmarks import driver, limits, step, training
 
 TABLES = [
     *driver.TABLES,
     *step.TABLES,
     *limits.TABLES,
+    *training.TABLES,
 ]  # a further module of tables is one more list here
 ROUNDS, QUICK = 21, 5
 COMMAND = "make bench"

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from mpgd import cli
-from mpgd.experiments import Context, Silent, airfoil
+from mpgd.experiments import Context, Silent, airfoil, data
 from mpgd.experiments.data import DataError
 from mpgd.experiments.data import airfoil as load_split
 from mpgd.experiments.statistics import by_scheme, by_seed
@@ -98,6 +99,8 @@ def test_without_its_data_it_is_left_out_or_an_error(
     assert "as --data" in shown
     assert "valley" in ran
     assert not {"airfoil", "ecg"} & set(ran)
+    nowhere = replace(data.AIRFOIL, address="http://127.0.0.1:1/airfoil.zip")
+    monkeypatch.setattr(data, "AIRFOIL", nowhere)
     with pytest.raises(DataError, match="pass its folder's parent as --data"):
         airfoil.run(Context(tmp_path))
 

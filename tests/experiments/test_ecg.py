@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from mpgd.experiments.nets import Layout
 from mpgd.experiments.store import Run
 from mpgd.experiments.training import Problem, train
 
+MOVED = "mpgd plain 0.6 beta 0"
 SHORT = {"eta": 0.05, "steps": 12, "stop": 6}
 
 
@@ -77,3 +79,17 @@ def test_a_run_prints_a_table_for_each_depth(
     monkeypatch.setattr(ecg, "GAMMAS", (0.55,))
     ecg.run(Context(tmp_path, seeds=1, data=data_folder, protocol="paper"), SHORT)
     assert titles == ["ecg, paper, one hidden layer", "ecg, paper, two hidden layers"]
+
+
+@pytest.mark.parametrize("protocol", ["paper", "released"])
+def test_a_curve_passes_through_the_accuracy_of_a_shorter_run(
+    data_folder: Path, protocol: str
+) -> None:
+    def trained(steps: int) -> list[Any]:
+        fixed = {"eta": 0.05, "steps": steps, "stop": 500}
+        tasks = [t for t in ecg.tasks(protocol, [1], fixed) if t.scheme in ("gd", MOVED)]
+        return list(ecg.train(tasks[:2], data_folder))
+
+    for (_, metrics, _), (_, _, curves) in zip(trained(40), trained(50), strict=True):
+        assert curves["accuracy_step"] == [0, 40, 50]
+        assert curves["test_accuracy"][1] == metrics["test_accuracy"]

@@ -10,11 +10,15 @@ import torch
 from torch import Tensor, nn
 
 from mpgd import MPGD
+from mpgd.experiments import shallow
 from mpgd.experiments.data import Split
+from mpgd.experiments.losses import mean_square
 from mpgd.experiments.nets import Layout
 from mpgd.experiments.released import SWITCHES, SwitchedNoise
+from mpgd.experiments.sources import perturbations
 from mpgd.experiments.store import Run
-from mpgd.experiments.training import Problem, minibatches, perturbations, train
+from mpgd.experiments.training import Problem, minibatches, train
+from mpgd.noise import engines
 
 LAYOUT = Layout((5, 6, 1), torch.tanh)
 FIXED: dict[str, Any] = {"eta": 0.1, "steps": 60, "stop": 40, "mu": 0.1, "sigma": 0.05}
@@ -130,7 +134,7 @@ def test_what_was_before_the_last_step_is_one_step_less(problem: Problem) -> Non
 def test_mini_batches_go_through_the_data_and_are_each_runs_own(problem: Problem) -> None:
     batches = minibatches(1, count=10, size=3)
     first = torch.cat([next(batches) for _ in range(3)])
-    assert len(first.unique()) == 9
+    assert len(set(first.tolist())) == 9
     h = {"eta": 0.1, "steps": 30, "noise": "none", "batch": 8}
     everyone = [Run("test", "paper", "sgd", h, seed) for seed in (1, 2)]
     both, alone = train(problem, everyone), train(problem, everyone[1:])
@@ -142,8 +146,31 @@ def test_mistakes_are_named(problem: Problem) -> None:
     one, other = runs((1,))[0], runs((1,), eta=0.2)[0]
     with pytest.raises(ValueError, match="runs trained together must share eta"):
         train(problem, [one, other])
-    with pytest.raises(ValueError, match=r"noise must be one of none, .* got 'typo'"):
+    with pytest.raises(ValueError, match=r"noise must be one of 'none', .* got 'typo'"):
         train(problem, runs((1,), noise="typo"))
     gaussian = runs((1,), noise="released_gaussian")
     with pytest.raises(ValueError, match="got no layout"):
         perturbations(gaussian, LAYOUT.shapes, torch.float64)
+
+
+def test_training_without_numba_is_the_same(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The nets are those of `shallow`, which without numba are trained by tensor operations."""
+    h = FIXED | SCHEMES["symmetric"]
+    everyone = [Run("test", "paper", name, FIXED | SCHEMES[name], seed)
+                for name in ("gd", "plain", "symmetric", "matched") for seed in (1, 2)]  # fmt: skip
+    layout = Layout((5, 6, 1), torch.relu)
+    own = Problem(layout, problem.split, mean_square)
+    compiled = train(own, everyone)
+    run = Run("test", "paper", "mpgd", h, 1)
+    (fast,) = perturbations([run], layout.shapes, torch.float64)
+    values = [fast.next() for _ in range(40)]
+    for module in (engines, shallow):
+        monkeypatch.setattr(module, "has_numba", lambda: False)
+    (plain,) = perturbations([run], layout.shapes, torch.float64)
+    for pair in values:
+        assert all(map(torch.equal, pair, plain.next()))
+    by_tensors = train(own, everyone)
+    assert torch.allclose(compiled.after, by_tensors.after, rtol=1e-9, atol=1e-13)
+    assert not torch.equal(compiled.after, by_tensors.after)  # it was another computation

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,8 @@ def test_the_released_gaussian_settles_near_what_was_measured() -> None:
 def test_descent_stays_where_it_starts_and_every_scheme_is_there(tmp_path: Path) -> None:
     context = Context(tmp_path, seeds=2)
     valley.run(context, steps=30)
-    found = {(r.run.protocol, r.run.scheme, r.run.seed): r for r in context.store.records()}
+    records = [r for r in context.store.records() if "part" not in r.run.hyperparameters]
+    found = {(r.run.protocol, r.run.scheme, r.run.seed): r for r in records}
     assert len(found) == 2 * (8 + 5)
     start = valley.trace(valley.start([1]))
     descent = found["paper", "gd", 1]
@@ -56,3 +58,15 @@ def test_descent_stays_where_it_starts_and_every_scheme_is_there(tmp_path: Path)
     assert descent.curves["trace"][0] == pytest.approx(float(start))
     moved = found["paper", "mpgd plain 0.7 beta 0.5", 1]
     assert moved.metrics["trace"] != pytest.approx(float(start), rel=1e-4)
+
+
+@pytest.mark.parametrize("protocol", ["paper", "released"])
+def test_paths_through_the_landscape_end_where_the_runs_end(protocol: str) -> None:
+    tasks = [replace(task, hyperparameters={**task.hyperparameters, "part": "landscape"})
+             for task in valley.tasks(protocol, [1], 40)]  # fmt: skip
+    paths = {task.scheme: curves for task, _, curves in valley.follow(tasks)}
+    d = valley.DIMENSION if protocol == "paper" else 1
+    for task, metrics, _ in valley.train(valley.tasks(protocol, [1], 40)):
+        u, v = (paths[task.scheme][name] for name in ("u", "v"))
+        assert len(u) == len(v) == 1 + 40 // valley.THINNED
+        assert u[-1] ** 2 + d * v[-1] ** 2 == pytest.approx(metrics["trace"])

@@ -21,14 +21,19 @@ T = TypeVar("T")
 
 EXPERIMENTS: Final = {
     "noise": "Figure 1: an orbit, its values and their sums, for both sign rules",
-    "valley": "Section 3.3: descent in a widening valley, the trace of the Hessian",
+    "valley": "Section 5.1: descent in a widening valley, the trace of the Hessian",
     "airfoil": "Tables on airfoil self-noise: test RMSE and RMSE gap",
     "ecg": "Tables on ECG5000: test accuracy",
+    "digits": "A small net on scikit-learn's digits, all schemes: real training, no download",
+    "audit": "What each deviation of the authors' scripts does to airfoil, ecg and valley",
+    "cifar10": "Table on CIFAR-10: accuracy of a full-batch ResNet-18; reduced on a CPU",
+    "cifar10_step": "One step of that table's full recipe, timed",
     "limit": "Theorem 1: convergence of MPGD to its Marcus equation as m grows",
     "implicit": "Theorem 3: the coefficient of eps^2, as printed and completed, against simulation",
     "generalization": "Theorem 2: gap, tail index, dimension and Hessian trace against gamma",
 }
 PROTOCOLS: Final = ("paper", "released")
+ON_REQUEST: Final = ("cifar10", "cifar10_step")  # too long to run unless named
 NEEDS: Final = {"airfoil": "airfoil", "ecg": "ecg5000"}  # experiment: data set
 
 
@@ -71,6 +76,7 @@ class Context:
         data: the folder of data sets, looked into first.
         workers: how many processes train.
         cluster: the address of a Dask scheduler that trains instead.
+        device: ``cpu`` or ``cuda``; only cifar10 asks.
     """
 
     out: Path
@@ -80,11 +86,13 @@ class Context:
     data: Path | None = None
     workers: int = 1
     cluster: str | None = None
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         check_choice("protocol", self.protocol, (*PROTOCOLS, "both"))
         check_integer("seeds", self.seeds, 1)
         check_integer("workers", self.workers, 1)
+        check_choice("device", self.device, ("cpu", "cuda"))
 
     @property
     def protocols(self) -> tuple[str, ...]:
@@ -110,16 +118,18 @@ def find(names: Sequence[str]) -> list[str]:
 
 
 def lacks(name: str, data: Path | None = None) -> str | None:
-    """Return why an experiment cannot run here and what to do, or None if it can."""
+    """Return why an experiment is left out where none is named and what to do, or None."""
     from mpgd.experiments.data import SOURCES, folders, is_available
 
+    if name in ON_REQUEST:
+        return f"{name} is left out: it takes long; `mpgd reproduce {name}` runs it"
     source = SOURCES.get(NEEDS.get(name, ""))
     if source is None or is_available(source, data):
         return None
     looked = ", ".join(str(folder / source.folder) for folder in folders(data))
     return (
         f"{name} is left out: no {' and '.join(source.files)} in {looked}; "
-        f"get it from {source.address} and pass the folder above as --data"
+        f"`mpgd reproduce {name}` downloads what is missing, or {source.remedy}"
     )
 
 

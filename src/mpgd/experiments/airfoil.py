@@ -29,6 +29,7 @@ from torch import Tensor, nn
 from mpgd.experiments import Context
 from mpgd.experiments.data import Split
 from mpgd.experiments.data import airfoil as load_split
+from mpgd.experiments.losses import mean_square
 from mpgd.experiments.nets import Layout
 from mpgd.experiments.released import SWITCHES
 from mpgd.experiments.runner import LARGEST, complete
@@ -170,15 +171,10 @@ def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
     problem = Problem(Layout((5, 16, 1), torch.relu), split, mean_square, torch.float32)
     trained = train_nets(problem, together)
     x = trained.after if together[0].protocol == "paper" else trained.before
-    on_train, on_test = (problem.layout.forward(x, part) for part in (split.x_train, split.x_test))
+    on_train, on_test = (problem.layout.outputs(x, part) for part in (split.x_train, split.x_test))
     for row, task in enumerate(together):
         curves = {"step": trained.moments, "train_mse": trained.curve[:, row]}
         yield task, metrics(on_train[row], on_test[row], split), curves
-
-
-def mean_square(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Return the mean squared error of each net."""
-    return (outputs - targets).square().mean(-1)
 
 
 def metrics(on_train: Tensor, on_test: Tensor, split: Split) -> dict[str, float]:

@@ -1,13 +1,20 @@
 """The data sets: where they are found, how they are checked, and the paper's exact splits.
 
-A file is looked for in ``--data``, else ``MPGD_DATA``, else the user's cache; what is missing can
-be downloaded from the archive's own address. Every file's SHA-256 is known here.
+A file is looked for in ``--data``, then in ``MPGD_DATA``, then in the user's cache. One that lies
+nowhere is downloaded into the cache from the archive's own address. Every file's SHA-256 is
+known here and checked each time it is read.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
+import tarfile
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +29,9 @@ from mpgd.maps.tables import cache_folder
 
 Array = NDArray[np.float64]
 
+TIMEOUT: Final = 30.0  # seconds without a word from the server
+CHUNK: Final = 2**16
+
 
 class DataError(ValueError):
     """A data file is missing, damaged or malformed."""
@@ -29,15 +39,33 @@ class DataError(ValueError):
 
 @dataclass(frozen=True)
 class Source:
-    """One data set: its files with their SHA-256, and where the archive keeps it."""
+    """One data set.
+
+    Attributes:
+        name: what it is called here.
+        folder: where its files lie below a data folder.
+        files: their names, each with its SHA-256.
+        address: of the zip or tar archive that holds them.
+        archive: the archive's own SHA-256, where it is known.
+    """
 
     name: str
     folder: str
     files: dict[str, str]
     address: str
+    archive: str | None = None
 
     def __hash__(self) -> int:
         return hash(self.name)
+
+    @property
+    def remedy(self) -> str:
+        """What to do by hand where a file is missing or damaged."""
+        files = " and ".join(f"{name} (sha256 {known})" for name, known in self.files.items())
+        return (
+            f"get {files} from {self.address} into a folder named {self.folder} "
+            "and pass its folder's parent as --data"
+        )
 
 
 AIRFOIL: Final = Source(
@@ -89,26 +117,99 @@ def is_available(source: Source, data: Path | None = None) -> bool:
 
 
 def locate(source: Source, name: str, data: Path | None = None) -> Path:
-    """Return the path of a file after checking its hash; errors say how to get it."""
+    """Return the path of a file with the right hash; one that lies nowhere is downloaded."""
     for folder in folders(data):
         path = folder / source.folder / name
         if path.is_file():
-            _check(path, source.files[name], source.address)
-            return path
-    looked = ", ".join(str(folder / source.folder) for folder in folders(data))
-    raise DataError(
-        f"{name} was not found (looked in {looked}); get it from {source.address} and pass its "
-        f"folder's parent as --data, expected sha256 {source.files[name]}"
-    )
+            break
+    else:
+        path = download(source) / name
+    _check(source, name, path.read_bytes(), str(path))
+    return path
 
 
-def _check(path: Path, expected: str, address: str) -> None:
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
-    if found != expected:
+def download(source: Source) -> Path:
+    """Download a data set into the user's cache and return its folder there.
+
+    All files are checked before the first is put in place, and each appears whole or not at all:
+    a failure leaves nothing behind, and two processes may download at once.
+    """
+    folder = cache_folder() / "data" / source.folder
+    logging.getLogger("mpgd").warning("downloading %s into %s", source.address, folder)
+    try:
+        with tempfile.TemporaryDirectory() as temporary:
+            contents = dict(_unpack(_fetch(source, Path(temporary) / "archive"), source))
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in contents.items():
+            _place(folder / name, content)
+    except (OSError, EOFError, zlib.error, zipfile.BadZipFile, tarfile.TarError) as problem:
         raise DataError(
-            f"{path} has sha256 {found}, expected {expected}; get it again from {address} "
-            "or pass another folder as --data"
-        )
+            f"{' and '.join(source.files)} was not found, and the download failed "
+            f"({type(problem).__name__}: {problem}); {source.remedy}"
+        ) from problem
+    return folder
+
+
+def _fetch(source: Source, path: Path) -> Path:
+    try:
+        import pooch
+    except ImportError:
+        raise ImportError('downloads need pooch: pip install "mpgd[lab]"') from None
+    # Read at once, a connection that fails is closed; as a stream it would be left open.
+    fetch = pooch.HTTPDownloader(chunk_size=CHUNK, timeout=TIMEOUT, stream=False)
+    fetch(source.address, str(path), None)
+    if source.archive and _sha256(path.read_bytes()) != source.archive:
+        raise OSError(f"the archive is not the one with sha256 {source.archive}")
+    return path
+
+
+def _unpack(path: Path, source: Source) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of the files a data set needs, wherever they lie in its archive."""
+    members = _zipped if zipfile.is_zipfile(path) else _tarred
+    found = dict(members(path, source.files))
+    for name in source.files:
+        if name not in found:
+            raise OSError(f"{name} is not in the archive")
+        _check(source, name, found[name], f"{name} of the archive")
+        yield name, found[name]
+
+
+def _zipped(path: Path, names: Container[str]) -> Iterator[tuple[str, bytes]]:
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.namelist():
+            if (name := Path(member).name) in names:
+                yield name, archive.read(member)
+
+
+def _tarred(path: Path, names: Container[str]) -> Iterator[tuple[str, bytes]]:
+    with tarfile.open(path) as archive:
+        for member in archive:
+            file = archive.extractfile(member) if Path(member.name).name in names else None
+            if file is not None:
+                yield Path(member.name).name, file.read()
+
+
+def _place(path: Path, content: bytes) -> None:
+    """Write a file that is seen whole or not at all."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
+        try:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(file.name, path)
+        except BaseException:
+            Path(file.name).unlink()
+            raise
+
+
+def _check(source: Source, name: str, content: bytes, what: str) -> None:
+    found, expected = _sha256(content), source.files[name]
+    if found != expected:
+        raise DataError(f"{what} has sha256 {found}, expected {expected}; {source.remedy}")
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def read_numbers(path: Path, columns: int) -> Array:
@@ -158,13 +259,15 @@ def ecg5000(data: Path | None = None) -> Split:
     return Split(x_train, y_train, x_test, y_test)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=1)
 def digits() -> Split:
-    """Return scikit-learn's digits, scaled to [0, 1]; every fifth image is test."""
-    from sklearn.datasets import load_digits
-
+    """Return scikit-learn's 1797 digits, scaled to [0, 1]; 300 are training data, the rest test."""
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError:
+        raise ImportError('digits need scikit-learn: pip install "mpgd[lab]"') from None
     bunch = load_digits()
     x, y = torch.from_numpy(bunch.data / 16.0), torch.from_numpy(bunch.target).long()
     order = torch.from_numpy(np.random.RandomState(0).permutation(len(x)))
-    test, train = order[: len(x) // 5], order[len(x) // 5 :]
+    train, test = order[:300], order[300:]
     return Split(x[train], y[train], x[test], y[test])

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from torch.nn.functional import binary_cross_entropy
 from mpgd.experiments import Context
 from mpgd.experiments.data import Split
 from mpgd.experiments.data import ecg5000 as load_split
+from mpgd.experiments.losses import cross_entropy
 from mpgd.experiments.nets import Layout
 from mpgd.experiments.released import SWITCHES, released_gaussian
 from mpgd.experiments.runner import complete
@@ -37,7 +39,7 @@ from mpgd.experiments.statistics import (
     rows,
 )
 from mpgd.experiments.store import Record, Run
-from mpgd.experiments.training import Problem, Result
+from mpgd.experiments.training import Problem, Result, Trained, descend, full_batch
 from mpgd.experiments.training import train as train_nets
 
 GAMMAS: Final = (0.55, 0.6, 0.65)
@@ -49,6 +51,7 @@ DEPTHS: Final = {"one hidden layer": [140, 32, 1], "two hidden layers": [140, 32
 BATCH: Final = 32
 SCRIPTED: Final = "script"  # how a run is computed: one net at a time
 LARGEST: Final = 20  # in a batch, for the memory of its noise
+WATCHED: Final = 40  # steps between two points of the curve of the test accuracy
 
 PRINTED: Final = {  # mean (sample std) of five seeds
     "gd": "58.38 (0.00)",
@@ -131,51 +134,84 @@ def largest(task: Run) -> int:
 
 
 def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
-    """Yield the metrics and the curve of the training loss of each run."""
+    """Yield the metrics of each run, and the curves of its training loss and test accuracy."""
     split = load_split(data)
     for task in (run for run in runs if run.hyperparameters.get("how") == SCRIPTED):
-        yield task, metrics(*script(split, task), split), {}
+        on_train, on_test, early = script(split, task)
+        found = metrics(on_train, on_test, split)
+        yield task, found, _accuracy_curve(task, [*early, found["test_accuracy"]])
     together = [run for run in runs if run.hyperparameters.get("how") != SCRIPTED]
     if not together:
         return
     widths = tuple(together[0].hyperparameters["widths"])
     layout = Layout(widths, torch.sigmoid, torch.sigmoid)
-    trained = train_nets(Problem(layout, split, cross_entropy), together)
+    trained, accuracies = watched(layout, split, together)
     with torch.no_grad():
         on_train, on_test = (
-            layout.forward(trained.after, part) for part in (split.x_train, split.x_test)
+            layout.outputs(trained.after, part) for part in (split.x_train, split.x_test)
         )
     for row, task in enumerate(together):
+        found = metrics(on_train[row], on_test[row], split)
         curves = {"step": trained.moments, "train_loss": trained.curve[:, row]}
-        yield task, metrics(on_train[row], on_test[row], split), curves
+        if accuracies:
+            own = [float(each[row]) for each in accuracies]
+            curves |= _accuracy_curve(task, [*own, found["test_accuracy"]])
+        yield task, found, curves
 
 
-def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Return the binary cross-entropy of each net."""
-    own = targets.expand_as(outputs)
-    return binary_cross_entropy(outputs, own, reduction="none").mean(-1)
+def watched(layout: Layout, split: Split, runs: list[Run]) -> tuple[Trained, list[Tensor]]:
+    """Train, and return beside the result the test accuracies (run,) every `WATCHED` steps.
+
+    The mini-batch reference, which no figure of the paper shows, has none.
+    """
+    problem = Problem(layout, split, cross_entropy)
+    if runs[0].hyperparameters.get("batch"):
+        return train_nets(problem, runs), []
+    accuracies: list[Tensor] = []
+    steps, on_train = count(), full_batch(problem)
+
+    def gradient(x: Tensor) -> tuple[Tensor, Tensor]:
+        if next(steps) % WATCHED == 0:
+            accuracies.append(accuracy(layout.outputs(x, split.x_test), split.y_test))
+        return on_train(x)
+
+    x = layout.initial([run.seed for run in runs], torch.float64)
+    return descend(x, runs, layout.shapes, gradient, layout), accuracies
+
+
+def _accuracy_curve(task: Run, accuracies: list[float]) -> dict[str, Any]:
+    """Return Figure 3's curve of a run; the last point is after the last step."""
+    steps = task.hyperparameters["steps"]
+    return {"accuracy_step": [*range(0, steps, WATCHED), steps], "test_accuracy": accuracies}
+
+
+def accuracy(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Return the accuracy of each net in per cent, at threshold 0.5."""
+    return 100.0 * ((outputs > 0.5) == (targets > 0.5)).double().mean(-1)
 
 
 def metrics(on_train: Tensor, on_test: Tensor, split: Split) -> dict[str, float]:
     """Return accuracies in per cent at threshold 0.5, and the training loss."""
     pairs = {"train": (on_train, split.y_train), "test": (on_test, split.y_test)}
-    found = {f"{name}_accuracy": 100.0 * float(((p > 0.5) == (y > 0.5)).double().mean())
-             for name, (p, y) in pairs.items()}  # fmt: skip
+    found = {f"{name}_accuracy": float(accuracy(p, y)) for name, (p, y) in pairs.items()}
     return found | {"train_loss": float(cross_entropy(on_train, split.y_train))}
 
 
-def script(split: Split, task: Run) -> tuple[Tensor, Tensor]:
+def script(split: Split, task: Run) -> tuple[Tensor, Tensor, list[float]]:
     """Return outputs on train and test as the authors' script trains: one net, float64.
 
-    The Gaussian's part is added to the gradient before the step.
+    The Gaussian's part is added to the gradient before the step. Beside the outputs stand the test
+    accuracies before every `WATCHED`-th step.
     """
-    h = task.hyperparameters
+    h, accuracies = task.hyperparameters, []
     with torch.random.fork_rng():
         torch.manual_seed(task.seed)
         pairs = zip(h["widths"][:-1], h["widths"][1:], strict=True)
         layers = [nn.Linear(a, b, dtype=torch.float64) for a, b in pairs]
         net = nn.Sequential(*(part for layer in layers for part in (layer, nn.Sigmoid())))
         for step in range(h["steps"]):
+            if step % WATCHED == 0:
+                accuracies.append(float(accuracy(net(split.x_test)[:, 0], split.y_test)))
             loss = binary_cross_entropy(net(split.x_train)[:, 0], split.y_train)
             gradient = torch.autograd.grad(loss, list(net.parameters()))
             if h["noise"] == "released_gaussian" and step < h["stop"]:
@@ -184,7 +220,7 @@ def script(split: Split, task: Run) -> tuple[Tensor, Tensor]:
                 for p, g in zip(net.parameters(), gradient, strict=True):
                     p.sub_(h["eta"] * g)
     with torch.no_grad():
-        return net(split.x_train)[:, 0], net(split.x_test)[:, 0]
+        return net(split.x_train)[:, 0], net(split.x_test)[:, 0], accuracies
 
 
 def _perturbed(

@@ -16,7 +16,7 @@ Equal variance of a step is not equal displacement: chaotic values of larger gam
 over longer times. Tail index and dimension are those of the trajectory's second half, in a few
 randomly chosen parameters.
 
-Reference: Lim, Wan & Simsekli (2022), Theorem 2 and Section 3.3.
+Reference: Lim, Wan & Simsekli (2022), Theorem 2 and Section 4.2.
 """
 
 from __future__ import annotations
@@ -217,12 +217,13 @@ def _print(context: Context, name: str, records: Records) -> None:
     columns = ["scheme", "alpha", "sigma, mu", "train", "test", "worst gap", "second half",
                "tail index", "dimension", "Hessian"]  # fmt: skip
     title = f"{name}: mean over seeds ± half the 95 % interval"
-    context.reporter.table(title, columns, [_row(record) for record in records.values()])
+    context.reporter.table(title, columns, [row(record) for record in records.values()])
     for verdict in verdicts(records):
         context.reporter.say(f"{name}: {verdict}")
 
 
-def _row(record: Record) -> list[str]:
+def row(record: Record) -> list[str]:
+    """Return a row of the table of schemes."""
     h, c = record.run.hyperparameters, record.curves
     noise = [f"{1 / h['gamma']:.2f}", f"{h['sigma']:.4f}"] if "gamma" in h else ["", ""]
     losses = [f"{np.mean(c[key]):.4f}" for key in ("train", "test")]

@@ -118,7 +118,7 @@ def run(context: Context, counts: Counts = FULL, seed: int = 0) -> None:
     records = [context.store.once(task, partial(_work, task)) for task in tracked]
     columns = ["loss", "drivers", "measured", "s.e.", "completed", "z", "printed", "z", "verdict"]
     title = f"Coefficient of eps^2 in E R(x_k), gamma {GAMMA}"
-    context.reporter.table(title, columns, [_row(record) for record in records])
+    context.reporter.table(title, columns, [row(record) for record in records])
     for line in verdict(records):
         context.reporter.say(line)
     _draw(context, records)
@@ -227,7 +227,8 @@ def _label(task: Run) -> str:
     return f"{task.scheme}: {describe(case_of(task))}"
 
 
-def _row(record: Record) -> list[str]:
+def row(record: Record) -> list[str]:
+    """Return a row of the table: measured, completed, printed, and which of the two agrees."""
     m = record.metrics
     z = {theory: deviation(record, theory) for theory in ("completed", "printed")}
     words = [name for name in z if abs(z[name]) <= AGREE]

@@ -255,7 +255,7 @@ def _print(context: Context, records: list[Record]) -> None:
     context.reporter.table(
         f"KS distance to the equation at t = {TIMES[-1]:g}, gamma {GAMMA}, m steps a unit of time",
         ["case", "beta", "signs", *(f"{m:,}" for m in steps), "sampling"],
-        list(_rows(records, steps)),
+        list(rows(records, steps)),
     )
     context.reporter.say(
         "driver: its own KS distance to the stable law after m steps; while that is large, m is "
@@ -270,7 +270,8 @@ def _is(record: Record, part: str) -> bool:
     return bool(record.run.hyperparameters["part"] == part)
 
 
-def _rows(records: list[Record], steps: list[int]) -> Iterator[list[str]]:
+def rows(records: list[Record], steps: list[int]) -> Iterator[list[str]]:
+    """Yield case, beta, signs, a distance for each m in ``steps``, and that of sampling alone."""
     groups: dict[tuple[str, ...], dict[int, str]] = {}
     for record in records:
         h, signs = record.run.hyperparameters, record.run.scheme

@@ -43,7 +43,7 @@ def draw_case(title: str, records: Sequence[Record], drivers: Sequence[Record]) 
         for ax, (name, label) in zip(axes[1:], PANELS.items(), strict=True):
             for line, shift in zip(LINES, (0.92, 0.97, 1.03, 1.08), strict=True):
                 draw_distance(ax, records, name, *line, shift)
-            _finish_distance(ax, name, label, records)
+            finish_distance(ax, name, label, records)
         draw_driver(axes[1], [r for r in drivers if _key(r) == (0.5, "fresh")])
         handles, labels = axes[1].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=3)
@@ -155,7 +155,8 @@ def draw_radius(ax: Axes, records: Sequence[Record]) -> None:
     ax.legend(loc="upper right")
 
 
-def _finish_distance(ax: Axes, name: str, label: str, records: Sequence[Record]) -> None:
+def finish_distance(ax: Axes, name: str, label: str, records: Sequence[Record]) -> None:
+    """Label the axes of one distance and draw what sampling alone exceeds."""
     noise = np.mean([r.curves[name][-1][3] for r in records])
     _noise_line(ax, [_m(r) for r in records], float(noise))
     ax.set(xscale="log", yscale="log", title=label, xlabel="$m$")

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Final
 
 import torch
 from torch import Tensor, nn
 
 Activation = Callable[[Tensor], Tensor]
+
+BLOCK: Final = 256  # examples
 
 
 @dataclass(frozen=True)
@@ -41,36 +44,49 @@ class Layout:
         """The number of parameters."""
         return sum(prod(shape) for shape in self.shapes)
 
+    @property
+    def activations(self) -> list[Activation | None]:
+        """What follows each layer."""
+        return [self.hidden] * (len(self.widths) - 2) + [self.output]
+
     def initial(self, seeds: Sequence[int], dtype: torch.dtype) -> Tensor:
         """Return torch's default initialisation after `manual_seed`, (net, element).
 
         Torch's global generator is put back afterwards.
         """
         with torch.random.fork_rng():
-            return torch.stack([self._initial_one(seed, dtype) for seed in seeds])
+            return torch.stack([self.seeded(seed, dtype) for seed in seeds])
 
-    def _initial_one(self, seed: int, dtype: torch.dtype) -> Tensor:
+    def seeded(self, seed: int, dtype: torch.dtype) -> Tensor:
+        """Seed torch's global generator and return one initialised net, (element,)."""
         torch.manual_seed(seed)
         pairs = zip(self.widths[:-1], self.widths[1:], strict=True)
         layers = [nn.Linear(inner, outer, dtype=dtype) for inner, outer in pairs]
         return torch.cat([p.detach().reshape(-1) for layer in layers for p in layer.parameters()])
 
+    def layers(self, x: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Return views of every layer: weight (net, output, input) and bias (net, output, 1)."""
+        flat = torch.split(x, [prod(shape) for shape in self.shapes], dim=1)
+        pairs = zip(flat, self.shapes, strict=True)
+        parts = [part.view(len(x), shape[0], -1) for part, shape in pairs]
+        return list(zip(parts[::2], parts[1::2], strict=True))
+
     def forward(self, x: Tensor, inputs: Tensor) -> Tensor:
         """Return the outputs of all nets: ``x`` (net, element), ``inputs`` (example, feature).
 
-        The result is (net, example) for one output, else (net, example, output).
+        The result is (net, example) for one output, else (net, example, output). Every net may
+        have inputs of its own, (net, example, feature).
         """
-        flat = torch.split(x, [prod(shape) for shape in self.shapes], dim=1)
-        pairs = zip(flat, self.shapes, strict=True)
-        parts = [part.view(len(x), *shape) for part, shape in pairs]
-        h = inputs.expand(len(x), *inputs.shape)
-        for layer in range(len(self.widths) - 1):
-            weight, bias = parts[2 * layer], parts[2 * layer + 1]
-            h = torch.baddbmm(bias[:, None, :], h, weight.transpose(1, 2))
-            last = layer == len(self.widths) - 2
-            activation = self.output if last else self.hidden
+        h = inputs.expand(len(x), *inputs.shape[-2:])
+        for (weight, bias), activation in zip(self.layers(x), self.activations, strict=True):
+            h = torch.baddbmm(bias.mT, h, weight.mT)
             h = h if activation is None else activation(h)
         return h.squeeze(-1)
+
+    @torch.no_grad()
+    def outputs(self, x: Tensor, inputs: Tensor) -> Tensor:
+        """Return `forward` for many examples, some at a time, so that they stay in the cache."""
+        return torch.cat([self.forward(x, part) for part in torch.split(inputs, BLOCK)], dim=1)
 
 
 def gradients(loss: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Tensor, Tensor]:

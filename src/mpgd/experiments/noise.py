@@ -100,13 +100,14 @@ def _label(task: Run) -> str:
     return f"{h['part']}, {task.scheme} signs, beta {h['beta']}, {h['steps']} steps"
 
 
-def _noise(task: Run) -> ChaoticNoise:
+def noise_of(task: Run) -> ChaoticNoise:
+    """Return the noise a run is about."""
     h = task.hyperparameters
     return ChaoticNoise(h["gamma"], h["beta"], task.scheme, first_sign=h["first_sign"])
 
 
 def _work(task: Run) -> Result:
-    noise, h, seed = _noise(task), task.hyperparameters, task.seed
+    noise, h, seed = noise_of(task), task.hyperparameters, task.seed
     if h["part"] == "sums":
         return sums(noise, h["steps"], h["count"], seed)
     if h["part"] == "orbit":
@@ -208,7 +209,7 @@ def _draw(parts: dict[str, list[Record]]) -> Figure:
 
     runs = [(record.run, record.curves) for record in parts["sums"]]
     shown = [runs[0], runs[1], runs[-2], runs[-1]]  # the paper's, and the one that tells most
-    columns = [Sums(_noise(run), run.hyperparameters["steps"], curves) for run, curves in shown]
+    columns = [Sums(noise_of(run), run.hyperparameters["steps"], curves) for run, curves in shown]
     orbits = {record.run.scheme: record.curves for record in parts["orbit"]}
     return figure_one(orbits, parts["tail"][0].curves, columns)
 
@@ -217,7 +218,7 @@ def _print(context: Context, parts: dict[str, list[Record]]) -> None:
     context.reporter.table(
         f"Sums of k values, gamma {GAMMA}: distances, and quantiles (the limit's in brackets)",
         ["signs", "beta", "k", "KS limit", "KS symm.", "5 %", "95 %"],
-        [_row(record) for record in parts["sums"]],
+        [sums_row(record) for record in parts["sums"]],
     )
     perfect = parts["sums"][0].metrics["ks_of_exact_draws"]
     context.reporter.say(
@@ -228,11 +229,12 @@ def _print(context: Context, parts: dict[str, list[Record]]) -> None:
     context.reporter.table(
         f"Laminar phases, {tail.metrics['visits']:,} of them: P(length > n)",
         ["n", "measured", "exact", "ratio", "standard error"],
-        _tail_rows(tail),
+        tail_rows(tail),
     )
 
 
-def _row(record: Record) -> list[str]:
+def sums_row(record: Record) -> list[str]:
+    """Return a row of the table of sums: distances, and quantiles with the limit's."""
     h, m, c = record.run.hyperparameters, record.metrics, record.curves
     ends = [PROBABILITIES.index(0.05), PROBABILITIES.index(0.95)]
     quantiles = [f"{c['quantile'][i]:.2f} ({c['limit_quantile'][i]:.2f})" for i in ends]
@@ -240,7 +242,8 @@ def _row(record: Record) -> list[str]:
     return [record.run.scheme, f"{h['beta']}", f"{h['steps']:,}", *distances, *quantiles]
 
 
-def _tail_rows(record: Record) -> list[list[str]]:
+def tail_rows(record: Record) -> list[list[str]]:
+    """Return the rows of the table of laminar phases."""
     columns = [record.curves[name] for name in ("n", "longer", "measured", "exact")]
     return [[f"{n:,}", f"{measured:.3e}", f"{exact:.3e}", f"{measured / exact:.4f}",
              f"{1 / sqrt(longer):.4f}"]

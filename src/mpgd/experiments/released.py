@@ -18,8 +18,9 @@ The released Gaussian is `released_gaussian`. Nothing here is taken from those s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import Final
 
@@ -29,10 +30,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mpgd.maps import ThalerMap
-from mpgd.noise.counter import make_key
+from mpgd.noise.counter import MASK, MULTIPLIER, hash_elements, make_key, step_key
 from mpgd.noise.driver import values
 
 Array = NDArray[np.float64]
+Integers = NDArray[np.uint64]
 Shapes = Sequence[tuple[int, ...]]
 
 SWITCHES: Final = (
@@ -48,6 +50,8 @@ SWITCHES: Final = (
 ITERATES: Final = 10_000
 FIRST_SEED: Final = 123_456
 TWIN_OFFSET: Final = 100
+TWIN: Final = 2  # drivers 0 and 1 have 2 and 3 as twins
+SIGN_KEY: Final = 0x51695  # of the hash that draws signs
 
 
 @dataclass(frozen=True)
@@ -83,74 +87,78 @@ class SwitchedNoise:
 
     def tables(self, seed: int, shapes: Shapes, steps: int) -> tuple[Tensor, Tensor]:
         """Return v1 and v2 of a run, each (time, element) with the tensors side by side."""
-        multiplicative = self._driver(seed, shapes, steps, driver=0)
-        if self.has("one_driver"):
-            additive = multiplicative
-        else:
-            additive = self._driver(seed, shapes, steps, driver=1)
-        sign = -1.0 if self.has("minus_sigma") else 1.0
-        return torch.from_numpy(multiplicative), torch.from_numpy(sign * additive)
-
-    def _driver(self, seed: int, shapes: Shapes, steps: int, driver: int) -> Array:
-        parts = [
-            self._tensor(seed, ordinal, prod(shape), steps, driver)
-            for ordinal, shape in enumerate(shapes)
-        ]
-        return np.concatenate(parts, axis=1)
-
-    def _tensor(self, seed: int, ordinal: int, size: int, steps: int, driver: int) -> Array:
-        seeds = self._seeds(seed, ordinal, size, driver)
-        uniforms = _uniforms(seeds)
-        table = self._values(uniforms, uniforms, seeds, steps)
+        sizes = [prod(shape) for shape in shapes]
+        drivers = (0,) if self.has("one_driver") else (0, 1)
+        orbits = deltas = self._orbits(seed, sizes, drivers)
         if self.symmetric:
-            shift = TWIN_OFFSET if self.has("same_seeds") else 2**31
-            twin_seeds = (seeds + shift) % 2**32
-            twins = _uniforms(twin_seeds)
-            deltas = uniforms if self.has("same_delta") else twins
-            table = table - self._values(twins, deltas, twin_seeds, steps)
-        return table.reshape(steps, size) if self.has("reshaped") else table.T
+            twins = self._orbits(seed, sizes, [driver + TWIN for driver in drivers])
+            deltas = np.concatenate([orbits, orbits if self.has("same_delta") else twins])
+            orbits = np.concatenate([orbits, twins])
+        table = self._values(orbits, deltas, steps)
+        if self.symmetric:
+            table = np.subtract(*np.split(table, 2, axis=1))
+        parts = [self._arranged(part, sizes) for part in np.split(table, len(drivers), axis=1)]
+        sign = -1.0 if self.has("minus_sigma") else 1.0
+        return torch.from_numpy(parts[0]), torch.from_numpy(sign * parts[-1])
 
-    def _seeds(self, seed: int, ordinal: int, size: int, driver: int) -> NDArray[np.int64]:
+    def _arranged(self, table: Array, sizes: Sequence[int]) -> Array:
+        if not self.has("reshaped"):
+            return table
+        parts = np.split(table, np.cumsum(sizes)[:-1], axis=1)
+        return np.concatenate([part.T.reshape(part.shape) for part in parts], axis=1)
+
+    def _orbits(self, seed: int, sizes: Sequence[int], drivers: Iterable[int]) -> Integers:
+        """Return a number for each orbit that determines all of it."""
+        places = [(driver, *tensor) for driver in drivers for tensor in enumerate(sizes)]
+        return np.concatenate([self._named(seed, *place) for place in places])
+
+    def _named(self, seed: int, driver: int, ordinal: int, size: int) -> Integers:
         if self.has("same_seeds"):
-            return FIRST_SEED + seed + np.arange(size) + driver * 50_000
-        keys = [make_key(seed, ordinal, driver, i) % 2**32 for i in range(size)]
-        return np.array(keys, dtype=np.int64)
+            twin, additive = divmod(driver, TWIN)
+            first = FIRST_SEED + seed + 50_000 * additive + TWIN_OFFSET * twin
+            return np.arange(first, first + size, dtype=np.uint64)
+        key = make_key(seed, ordinal, driver)
+        return hash_elements(torch.arange(size), key).numpy().view(np.uint64)
 
-    def _values(
-        self, uniforms: Array, deltas: Array, seeds: NDArray[np.int64], steps: int
-    ) -> Array:
-        """Return chi v, (coordinate, time)."""
-        T, (c0, c1) = ThalerMap(self.gamma), values(self.gamma)
-        y = (
-            iterate(uniforms, self.gamma, ITERATES)
-            if self.has("iterated_start")
-            else T.quantile(uniforms)
-        )
-        orbit = np.empty((len(y), steps))
+    def _uniforms(self, orbits: Integers) -> Array:
+        """Return the first uniform of each orbit."""
+        if self.has("same_seeds"):
+            return np.array([_first_uniform(seed) for seed in orbits.tolist()])
+        return ((orbits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+
+    def _values(self, orbits: Integers, deltas: Integers, steps: int) -> Array:
+        """Return chi v, (time, orbit); signs are drawn as for the orbits ``deltas``."""
+        y_star, (c0, c1) = ThalerMap(self.gamma).y_star, values(self.gamma)
+        y, chi = self._start(orbits), self._first_sign(deltas)
+        delta = self._signs(self._uniforms(deltas)) if self.has("constant_sign") else None
+        table = np.empty((steps, len(y)))
         for k in range(steps):
-            orbit[:, k] = y
-            y = iterate(y, self.gamma, 1)
-        in_Z = orbit > T.y_star
-        return self._signs(in_Z, deltas, seeds) * np.where(in_Z, c1, c0)
+            in_Z = y > y_star
+            sign = self._drawn(deltas, k) if delta is None else chi * delta
+            following = np.where(in_Z, sign, chi)
+            present = following if self.has("early_sign") else chi
+            np.multiply(present, np.where(in_Z, c1, c0), out=table[k])
+            chi, y = following, iterate(y, self.gamma, 1)
+        return table
 
-    def _signs(self, in_Z: NDArray[np.bool_], deltas: Array, seeds: NDArray[np.int64]) -> Array:
-        positive = (1 + self.beta) / 2
-        if self.has("constant_sign"):
-            delta = np.where(deltas < positive, 1.0, -1.0)
-            chi: Array = np.cumprod(np.where(in_Z, delta[:, None], 1.0), axis=1, dtype=np.float64)
-            first = np.ones((len(chi), 1))
-        else:
-            rng = np.random.default_rng(seeds)
-            draws = np.where(rng.random((len(in_Z), in_Z.shape[1] + 1)) < positive, 1.0, -1.0)
-            chi, first = _last_draw(in_Z, draws), draws[:, :1]
-        return chi if self.has("early_sign") else np.concatenate([first, chi[:, :-1]], axis=1)
+    def _start(self, orbits: Integers) -> Array:
+        uniforms = self._uniforms(orbits)
+        if self.has("iterated_start"):
+            return _iterated(uniforms.tobytes(), self.gamma, ITERATES)
+        return ThalerMap(self.gamma).quantile(uniforms)
 
+    def _first_sign(self, orbits: Integers) -> Array:
+        return np.ones(len(orbits)) if self.has("constant_sign") else self._drawn(orbits, -1)
 
-def _last_draw(in_Z: NDArray[np.bool_], draws: Array) -> Array:
-    """Return the draw of the latest visit up to and including each time, else the first draw."""
-    when = np.where(in_Z, np.arange(1, in_Z.shape[1] + 1), 0)
-    latest = np.maximum.accumulate(when, axis=1)
-    return np.take_along_axis(draws, latest, axis=1)
+    def _drawn(self, orbits: Integers, step: int) -> Array:
+        """Return the sign each orbit draws at a step."""
+        h = (orbits ^ np.uint64(step_key(SIGN_KEY, step) & MASK)) * np.uint64(MULTIPLIER)
+        h = (h ^ h >> np.uint64(32)) * np.uint64(MULTIPLIER)
+        return self._signs(h.astype(np.float64) * 2.0**-64)
+
+    def _signs(self, uniforms: Array) -> Array:
+        """Return +1 with probability (1 + beta) / 2."""
+        return np.where(uniforms < (1 + self.beta) / 2, 1.0, -1.0)
 
 
 def iterate(y: Array, gamma: float, count: int) -> Array:
@@ -162,8 +170,15 @@ def iterate(y: Array, gamma: float, count: int) -> Array:
     return y
 
 
-def _uniforms(seeds: NDArray[np.int64]) -> Array:
-    return np.array([np.random.RandomState(int(seed)).uniform() for seed in seeds])
+@lru_cache(maxsize=32)
+def _iterated(uniforms: bytes, gamma: float, count: int) -> Array:
+    """Return where uniform draws are after ``count`` steps; several schemes start there."""
+    return iterate(np.frombuffer(uniforms), gamma, count)
+
+
+@lru_cache(maxsize=2**17)
+def _first_uniform(seed: int) -> float:
+    return float(np.random.RandomState(seed).uniform())
 
 
 def released_gaussian(shapes: Shapes, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

@@ -26,6 +26,7 @@ from types import FrameType
 from typing import Any, Final
 
 from mpgd.experiments import Context
+from mpgd.experiments.sources import driver
 from mpgd.experiments.store import Record, Run, Store
 from mpgd.experiments.training import Result
 
@@ -81,7 +82,7 @@ class Labels:
 
 
 def split(runs: Iterable[Run], largest: Callable[[Run], int]) -> list[Batch]:
-    """Return the runs in batches that can be trained together, in their order.
+    """Return the runs in batches that can be trained together, those that share noise side by side.
 
     Examples:
         >>> runs = [Run("x", "paper", "gd", {"steps": n}, seed=s) for s in (1, 2) for n in (10, 20)]
@@ -90,7 +91,7 @@ def split(runs: Iterable[Run], largest: Callable[[Run], int]) -> list[Batch]:
     """
     batches: list[Batch] = []
     last: dict[str, Batch] = {}
-    for run in runs:
+    for run in sorted(runs, key=lambda run: (str(driver(run)), run.seed)):
         size = largest(run)
         shared = [run.hyperparameters.get(name) for name in SHARED]
         kind = json.dumps([run.experiment, run.protocol, size, *shared])

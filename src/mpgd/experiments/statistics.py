@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import inf, isfinite, nan, sqrt
 from typing import Final, Literal
 
@@ -107,11 +108,18 @@ def interval(d: Array, seed: int = 0) -> Difference:
     n = len(d)
     if n < 2:
         return Difference(float(d.mean()) if n else nan, -inf, inf, inf, n)
-    draws = np.random.default_rng(seed).integers(n, size=(RESAMPLES, n))
     tail = (1 - LEVEL) / 2
-    low, high = np.quantile(d[draws].mean(axis=1), [tail, 1 - tail])
+    low, high = np.quantile(_weights(n, seed) @ d, [tail, 1 - tail])
     visible = VISIBLE * float(d.std(ddof=1)) / sqrt(n)
     return Difference(float(d.mean()), float(low), float(high), visible, n)
+
+
+@lru_cache(maxsize=4)
+def _weights(n: int, seed: int) -> Array:
+    """Return how often each of n values is drawn in a resample, over n, (resample, value)."""
+    draws = np.random.default_rng(seed).integers(n, size=(RESAMPLES, n))
+    places = draws + n * np.arange(RESAMPLES)[:, None]
+    return np.bincount(places.ravel(), minlength=RESAMPLES * n).reshape(RESAMPLES, n) / n
 
 
 @dataclass(frozen=True)

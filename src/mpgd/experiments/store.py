@@ -54,7 +54,7 @@ class Run:
     @property
     def canonical(self) -> str:
         """The configuration as JSON with sorted keys, the same text for equal runs."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return json.dumps(vars(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     @property
     def key(self) -> str:

@@ -11,12 +11,13 @@ mean 10 on u and mean 1 elsewhere; v's multiplicative noise multiplies u; u move
 multiplicative driver serves both; each driver's sign flips at every visit to Z or never, and
 already at the visit. Seed 1 is the script's own path, further seeds shift its orbit seeds.
 
-Reference: Lim, Wan & Simsekli (2022), Section 3.3.
+Reference: Lim, Wan & Simsekli (2022), Section 5.1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from statistics import median
 from typing import Any, Final
@@ -51,6 +52,8 @@ FIXED: Final[dict[str, Any]] = {"eta": 0.01, "steps": 8000}
 LEVEL: Final = {"mu": 0.02, "sigma": 0.05}
 BETA: Final = 0.5
 SHAPES: Final = [(DIMENSION,), (1,)]
+LANDSCAPE_STEPS: Final = 2000
+THINNED: Final = 5  # steps between two points of a path that is kept
 
 RELEASED_START: Final = 17.28
 RELEASED_SEEDS: Final = (2222, 2345, 3456)  # orbits of: u additive, v additive, multiplicative
@@ -60,10 +63,15 @@ RELEASED_MEANS: Final = (10.0, 1.0, 1.0)  # of the Gaussian in these three place
 
 
 def run(context: Context, steps: int = FIXED["steps"]) -> None:
-    """Run what the store lacks, print the final traces and the verdicts."""
+    """Run what the store lacks, print the final traces and the verdicts.
+
+    The landscape's paths, for a figure, are another part of the store.
+    """
     seeds = range(1, context.seeds + 1)
     wanted = [task for protocol in context.protocols for task in tasks(protocol, seeds, steps)]
     records = complete(context, wanted, train, lambda task: 1000)
+    paths = [task for protocol in context.protocols for task in landscape(protocol)]
+    complete(context, paths, follow, lambda task: 1000)
     for protocol in context.protocols:
         own = [record for record in records if record.run.protocol == protocol]
         report(context, protocol, own)
@@ -86,6 +94,13 @@ def tasks(protocol: str, seeds: Sequence[int], steps: int = FIXED["steps"]) -> l
             for seed in seeds]  # fmt: skip
 
 
+def landscape(protocol: str, steps: int = LANDSCAPE_STEPS) -> list[Run]:
+    """Return one run of every scheme whose path through the valley is kept."""
+    part = {"part": "landscape"}
+    return [replace(task, hyperparameters={**task.hyperparameters, **part})
+            for task in tasks(protocol, [1], steps)]  # fmt: skip
+
+
 def train(runs: list[Run]) -> Iterator[Result]:
     """Yield the final trace and its curve for each run."""
     if runs[0].protocol == "released":
@@ -98,6 +113,30 @@ def train(runs: list[Run]) -> Iterator[Result]:
     for row, task in enumerate(runs):
         curves = {"step": trained.moments, "trace": trained.curve[:, row]}
         yield task, {"trace": float(final[row])}, curves
+
+
+def follow(runs: list[Run]) -> Iterator[Result]:
+    """Yield the path (|u|, v) of each run, thinned."""
+    if runs[0].protocol == "released":
+        for task in runs:
+            yield _followed(task, np.array([(RELEASED_START, 0.0), *released_path(task)]))
+        return
+    passed: list[Tensor] = []
+
+    def noted(x: Tensor) -> tuple[Tensor, Tensor]:
+        passed.append(torch.stack([x[:, :-1].norm(dim=1), x[:, -1]], dim=1))
+        return gradient(x)
+
+    trained = descend(start([task.seed for task in runs]), runs, SHAPES, noted)
+    noted(trained.after)
+    for row, task in enumerate(runs):
+        yield _followed(task, torch.stack(passed)[:, row].numpy())
+
+
+def _followed(task: Run, path: Array) -> Result:
+    u, v = path.T
+    loss = u**2 * v**2 / 2
+    return task, {"loss": float(loss[-1])}, {"u": u[::THINNED], "v": v[::THINNED]}
 
 
 def start(seeds: Sequence[int]) -> Tensor:
@@ -120,18 +159,25 @@ def gradient(x: Tensor) -> tuple[Tensor, Tensor]:
 
 def script(task: Run) -> tuple[list[int], list[float]]:
     """Return moments and the trace v^2 + u^2 there, as the authors' script moves."""
-    h = task.hyperparameters
-    eta, steps, (mu, sigma) = h["eta"], h["steps"], _released_levels(h)
-    u, v, every = RELEASED_START, 0.0, max(1, h["steps"] // MOMENTS)
-    moments, curve = [0], [u * u]
-    noises = zip(*_released_noise(task), strict=True)
-    for k, (on_u, on_v, multiplicative) in enumerate(noises, start=1):
-        u = u - eta * v * v * u - mu * multiplicative * u + sigma * on_u
-        v = v - eta * v * u * u - mu * multiplicative * u + sigma * on_v  # u is the new one
+    steps = task.hyperparameters["steps"]
+    every = max(1, steps // MOMENTS)
+    moments, curve = [0], [RELEASED_START**2]
+    for k, (u, v) in enumerate(released_path(task), start=1):
         if k % every == 0 or k == steps:
             moments.append(k)
             curve.append(v * v + u * u)
     return moments, curve
+
+
+def released_path(task: Run) -> Iterator[tuple[float, float]]:
+    """Yield (u, v) after every step, as the authors' script moves."""
+    h = task.hyperparameters
+    eta, (mu, sigma) = h["eta"], _released_levels(h)
+    u, v = RELEASED_START, 0.0
+    for on_u, on_v, multiplicative in zip(*_released_noise(task), strict=True):
+        u = u - eta * v * v * u - mu * multiplicative * u + sigma * on_u
+        v = v - eta * v * u * u - mu * multiplicative * u + sigma * on_v  # u is the new one
+        yield u, v
 
 
 def _released_levels(h: Any) -> tuple[float, float]:
