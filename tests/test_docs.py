@@ -1,15 +1,25 @@
-"""The examples of the README and of every page of the documentation run."""
+"""The examples of the README and of every page run, and the pages name what there is."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+import yaml
+
+from mpgd import cli
+from mpgd.experiments import EXPERIMENTS
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+|(?<![\w-])-o\b")
+EVERYWHERE = {"--help", "--version"}
+COMMAND_LINE = (DOCS / "command-line.md").read_text()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -20,3 +30,49 @@ def test_the_examples_of_a_page_run_in_order(
     names: dict[str, object] = {}
     for number, code in enumerate(EXAMPLE.findall(page.read_text()), start=1):
         exec(compile(code, f"{page.name}, example {number}", "exec"), names)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_and_pictures_of_a_page_exist(page: Path) -> None:
+    targets = [link for link in LINK.findall(page.read_text()) if "://" not in link]
+    assert [target for target in targets if not (page.parent / target).is_file()] == []
+
+
+def test_every_page_is_in_the_contents() -> None:
+    contents = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
+    listed = [file for entry in contents for file in entry.values()]
+    assert sorted(listed) == [page.name for page in PAGES[1:]]
+
+
+def section(command: str) -> str:
+    """Return what the page of the command line says of one command."""
+    return COMMAND_LINE.split(f"\n## mpgd {command}\n")[1].split("\n## ")[0]
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_the_page_of_the_command_line_has_every_option_and_no_other(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cli.main([command, "--help"])
+    assert options(section(command)) == options(capsys.readouterr().out)
+
+
+def options(text: str) -> set[str]:
+    """Return all options a text names, but for those of every command."""
+    return set(OPTION.findall(text)) - EVERYWHERE
+
+
+def test_the_page_of_the_command_line_has_every_experiment_code_and_variable() -> None:
+    assert all(f"| `{name}` |" in section("reproduce") for name in EXPERIMENTS)
+    codes = (cli.OK, cli.FAILED, cli.USAGE, cli.INTERRUPTED, cli.UNREAD, cli.TERMINATED)
+    assert all(f"| {code} |" in COMMAND_LINE for code in codes)
+    variables = re.findall(r"MPGD_[A-Z]+|NO_COLOR", cli.HELP)
+    assert variables
+    assert all(f"| `{name}` |" in COMMAND_LINE for name in variables)
+
+
+def test_mistakes_are_answered_as_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = COMMAND_LINE.split("\n## Mistakes\n")[1].split("```")[1].splitlines()[1:]
+    for command, answer in zip(shown[::2], shown[1::2], strict=True):
+        assert cli.main(shlex.split(command)[2:]) == cli.USAGE
+        assert capsys.readouterr().err == f"{answer}\n"

@@ -27,6 +27,8 @@ LEVELS = {
     "theory": 4,
     "experiments": 5,
     "report": 6,
+    "lab": 6,
+    "terminal": 6,
     "": 7,  # the package's own __init__, which gathers the public names
     "cli": 8,
 }
@@ -121,8 +123,14 @@ def loaded_by(statement: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_import_mpgd_loads_no_extra() -> None:
-    loaded = loaded_by("import mpgd")
+def test_import_mpgd_waits_with_torch_until_a_name_is_used() -> None:
+    assert "torch" not in loaded_by("import mpgd, mpgd.cli; mpgd.__version__; dir(mpgd)")
+    assert "torch" in loaded_by("import mpgd; mpgd.noise")
+    assert "torch" in loaded_by("from mpgd import MPGD")
+
+
+def test_public_names_load_no_extra() -> None:
+    loaded = loaded_by("from mpgd import *")
     assert {"torch", "numpy"} <= loaded
     heavy = {"numba", "llvmlite", "scipy", "matplotlib", "sklearn", "jax", "plotly", "rich", "tyro"}
     assert loaded & heavy == set()
@@ -138,11 +146,18 @@ def test_every_public_name_has_a_docstring_with_a_runnable_example(name: str) ->
 
 
 def test_all_is_complete() -> None:
+    """What type checkers see is what is there at run time."""
     assert len(set(mpgd.__all__)) == len(mpgd.__all__)
-    public = {
-        n for n in vars(mpgd) if not n.startswith("_") and not inspect.ismodule(vars(mpgd)[n])
-    }
-    assert public == set(mpgd.__all__)
+    tree = ast.parse((SOURCE / "__init__.py").read_text())
+    froms = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    seen = {a.name for node in froms if str(node.module).startswith("mpgd.") for a in node.names}
+    assert seen == set(mpgd.__all__)
+    assert seen <= set(dir(mpgd))
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'mpgd' has no attribute 'MGPD'"):
+        _ = mpgd.MGPD  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

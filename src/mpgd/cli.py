@@ -5,44 +5,45 @@ Each command is a frozen dataclass that `tyro` fills from the arguments, and its
 
 from __future__ import annotations
 
-import json
+import difflib
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal
 
 import mpgd
 from mpgd.experiments import EXPERIMENTS, Context, find, lacks, load
 from mpgd.experiments.store import StoreError, installed, versions
+from mpgd.parameters import check_integer
+from mpgd.terminal import Terminal, show
 
+if os.environ.get("NO_COLOR"):  # which tyro does not know, but it reads this when imported
+    os.environ["PYTHON_TYRO_ANSI_CODES"] = "False"
 try:
     import tyro
 except ImportError:
     sys.exit('mpgd: the command line needs tyro: pip install "mpgd[lab]"')
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-T = TypeVar("T")
-
-OK, FAILED, USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
+OK, FAILED, USAGE, INTERRUPTED, UNREAD, TERMINATED = 0, 1, 2, 130, 141, 143
 
 HELP: Final = """Gradient descent with chaotic, heavy-tailed perturbations.
 
 Examples:
-  mpgd reproduce                            all experiments, into ./results
+  mpgd reproduce                            all experiments and their report, into ./results
   mpgd reproduce noise --out figures        one of them
   mpgd reproduce airfoil --seeds 100 --workers 2 --data DIR
+  mpgd report results -o report.html        one page with everything that was run
+  mpgd lab                                  sliders for every parameter, in your browser
   mpgd noise --gamma 0.7 --beta 0.5         constants of a noise, distance to its limit
   mpgd noise --gamma 0.7 --plot noise.png   the same as a figure
   mpgd info --json                          versions and folders, for a script
+  mpgd completion bash                      completion at the Tab key; its --help says how
   mpgd --version
 
 Exit codes:
@@ -50,6 +51,7 @@ Exit codes:
   1    a run failed
   2    wrong arguments
   130  Ctrl-C, 143 terminated; finished runs are kept and not run again
+  141  whoever read the output has gone
 
 Environment:
   NO_COLOR=1         no colours
@@ -76,33 +78,88 @@ class Reproduce:
     protocol: Literal["paper", "released", "both"] = "both"
     """As the paper's text says, as the authors' scripts do, or both."""
     seeds: int = 5
-    """Seeds of every scheme of valley, airfoil and ecg, from 1 on."""
+    """Seeds of every scheme, from 1 on, where an experiment trains."""
     data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the data sets; looked into before MPGD_DATA and the cache."""
     workers: int = 1
     """Processes that train."""
     cluster: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
     """Address of a Dask scheduler that trains instead, such as tcp://host:8786."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where cifar10 trains: its full recipe wants a GPU, on a CPU a reduced study runs."""
     out: Path = Path("results")
     """Folder for figures, and for results in its `runs`."""
     quiet: bool = False
-    """Print nothing but errors."""
+    """Print nothing but errors, and with --json the summary."""
+    json: bool = False
+    """Print a summary as JSON at the end; everything else goes to standard error."""
 
     def run(self) -> None:
-        """Run the experiments one after the other."""
+        """Run the experiments one after the other, and write the report."""
+        began, left_out = time.perf_counter(), {}
+        terminal = Terminal(self.quiet, sys.stderr if self.json else None)
         with usage_errors():
             names = find(self.names)
             context = Context(
-                self.out, Terminal(self.quiet), self.protocol, self.seeds, self.data,
-                self.workers, self.cluster,
+                self.out, terminal, self.protocol, self.seeds, self.data,
+                self.workers, self.cluster, self.device,
             )  # fmt: skip
         context.store.check_writable()
         for name in names:
             if not self.names and (reason := lacks(name, self.data)):
-                context.reporter.say(reason)
+                left_out[name] = reason
+                terminal.say(reason)
                 continue
-            context.reporter.say(f"{name}: {EXPERIMENTS[name]}")
+            terminal.say(f"{name}: {EXPERIMENTS[name]}")
             load(name)(context)
+        written = write_report(self.out, self.out / "report.html", terminal)
+        if self.json:
+            ran = [name for name in names if name not in left_out]
+            facts = {"out": str(self.out), "experiments": ran, "left_out": left_out}
+            show(facts | {"seconds": time.perf_counter() - began, "report": written}, as_json=True)
+
+
+@dataclass(frozen=True)
+class Report:
+    """Write one page with all results of a folder: figures, tables and verdicts."""
+
+    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="[DIR]")] = Path("results")
+    """Folder that `mpgd reproduce` wrote to."""
+    output: Annotated[Path | None, tyro.conf.arg(metavar="FILE", aliases=["-o"])] = None
+    """What to write: .html is one page, .md a document with figures; by default DIR/report.html."""
+    quiet: bool = False
+    """Print nothing but errors."""
+    json: bool = False
+    """Print what was written as JSON."""
+
+    def run(self) -> None:
+        """Write the page."""
+        terminal = Terminal(self.quiet or self.json)
+        with usage_errors():
+            written = write_report(
+                self.folder, self.output or self.folder / "report.html", terminal
+            )
+        if self.json:
+            show(written, as_json=True)
+
+
+@dataclass(frozen=True)
+class Lab:
+    """Open a page with sliders: the orbit, its sums and descent in the valley, live."""
+
+    port: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Where to listen on this machine; by default 8642, or any free port if that is taken."""
+    no_browser: bool = False
+    """Print the address and open no browser."""
+
+    def run(self) -> None:
+        """Serve the page until Ctrl-C."""
+        if self.port is not None:
+            with usage_errors():
+                check_integer("port", self.port, 0, 65535)
+        from mpgd.lab import serve
+
+        serve(self.port, Terminal().say, not self.no_browser)
 
 
 @dataclass(frozen=True)
@@ -163,60 +220,21 @@ class Info:
         show(facts, self.json)
 
 
-Command = Reproduce | Noise | Info
+@dataclass(frozen=True)
+class Completion:
+    """Print a script with which your shell completes commands and options at the Tab key."""
+
+    shell: tyro.conf.Positional[Literal["bash", "zsh", "fish"]]
+    """bash: put `eval "$(mpgd completion bash)"` into ~/.bashrc. zsh: write the output to a file
+    _mpgd in a folder of $fpath. fish: write it to ~/.config/fish/completions/mpgd.fish."""
+
+    def run(self) -> None:
+        """Print the script; tyro writes it and leaves."""
+        parse(["--tyro-print-completion", self.shell])
 
 
-class Terminal:
-    """A reporter with a progress bar on a terminal and plain lines elsewhere."""
-
-    def __init__(self, quiet: bool) -> None:
-        self.quiet = quiet
-
-    @cached_property
-    def console(self) -> Console:
-        """Where text goes: standard output."""
-        try:
-            from rich.console import Console
-        except ImportError:
-            raise ImportError('progress needs rich: pip install "mpgd[lab]"') from None
-        width = None if sys.stdout.isatty() else 120
-        return Console(quiet=self.quiet, highlight=False, width=width, soft_wrap=width is not None)
-
-    def say(self, text: str) -> None:
-        """Print one line."""
-        self.console.print(text, markup=False)
-
-    def track(self, items: Sequence[T], label: Callable[[T], str]) -> Iterator[T]:
-        """Yield ``items`` with a progress bar and the time left, or one line for each."""
-        if self.console.is_terminal and not self.quiet:
-            yield from self._bar(items, label)
-            return
-        for number, item in enumerate(items, 1):
-            began = time.perf_counter()
-            yield item
-            seconds = time.perf_counter() - began
-            self.say(f"  {number}/{len(items)}  {label(item)}  ({seconds:.1f} s)")
-
-    def _bar(self, items: Sequence[T], label: Callable[[T], str]) -> Iterator[T]:
-        from rich.progress import Progress
-
-        with Progress(console=self.console, transient=True) as progress:
-            task = progress.add_task("", total=len(items))
-            for item in items:
-                progress.update(task, description=label(item))
-                yield item
-                progress.advance(task)
-
-    def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Print a table."""
-        from rich.table import Table
-
-        table = Table(title=title, title_justify="left", title_style="bold")
-        for place, column in enumerate(columns):
-            table.add_column(column, justify="right" if place else "left")
-        for row in rows:
-            table.add_row(*row)
-        self.console.print(table)
+Command = Reproduce | Report | Lab | Noise | Info | Completion
+COMMANDS: Final = ("reproduce", "report", "lab", "noise", "info", "completion")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -228,12 +246,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with termination():
             parse(arguments).run()
+            sys.stdout.flush()
     except SystemExit as leaving:
-        return leaving.code if isinstance(leaving.code, int) else FAILED
+        return leaving.code if isinstance(leaving.code, int) else (FAILED if leaving.code else OK)
     except KeyboardInterrupt:
         return fail(INTERRUPTED, "interrupted; finished runs are kept")
     except UsageError as mistake:
         return fail(USAGE, str(mistake))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the last flush
+        return UNREAD
     except (
         ValueError,
         TypeError,
@@ -249,10 +271,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parse(arguments: Sequence[str]) -> Command:
     """Return the command the arguments ask for; tyro exits by itself on help and mistakes."""
+    if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
+        close = difflib.get_close_matches(arguments[0], COMMANDS, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(COMMANDS)}"
+        raise UsageError(f"no command is named {arguments[0]!r}; {hint}")
     conf = tyro.conf
     config = (conf.FlagCreatePairsOff, conf.OmitArgPrefixes, conf.OmitSubcommandPrefixes)
     command: Command = tyro.cli(
-        Reproduce | Noise | Info,
+        Reproduce | Report | Lab | Noise | Info | Completion,
         prog="mpgd", description=HELP, args=arguments, config=config,
     )  # fmt: skip
     return command
@@ -290,23 +316,17 @@ def termination() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def show(facts: dict[str, Any], as_json: bool) -> None:
-    """Print names and values, one a line or as JSON."""
-    if as_json:
-        print(json.dumps(facts, indent=2))
-        return
-    width = max(map(len, facts))
-    for name, value in facts.items():
-        print(f"{name:<{width}}  {_text(value)}")
+def write_report(folder: Path, file: Path, terminal: Terminal) -> dict[str, Any]:
+    """Write the report of a folder of results and say where it is."""
+    from mpgd import report
 
-
-def _text(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return ", ".join(map(_text, value))
-    if isinstance(value, float):
-        return f"{value:.10g}"
-    words = {"None": "none", "True": "yes", "False": "no"}
-    return words.get(str(value), str(value))
+    written = asdict(report.write(folder, file)) | {"file": str(file)}
+    for part in written["missing"]:
+        terminal.say(f"the report lacks: {part}")
+    for name in written["unusable"]:
+        terminal.say(f"not usable: {name}")
+    terminal.say(f"report: {file}")
+    return written
 
 
 if __name__ == "__main__":

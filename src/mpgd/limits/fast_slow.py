@@ -5,7 +5,7 @@
 Each v_i is the value of a driver that advances one step; all terms use the old x. After [m t] steps
 the state converges in law, as m grows, to the Marcus equation of `MarcusSDE` at time t.
 
-Reference: Lim, Wan & Simsekli (2022), equation (6) and Theorem 1.
+Reference: Lim, Wan & Simsekli (2022), equation (7) and Theorem 1.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class ThalerMap:
         >>> bool(abs(T.abel(T(0.01)) - (T.abel(0.01) - 1)) < 1e-12)
         True
 
-    Reference: Lim, Wan & Simsekli (2022), equation (3).
+    Reference: Lim, Wan & Simsekli (2022), equation (5).
     """
 
     gamma: float

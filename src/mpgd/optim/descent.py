@@ -72,7 +72,7 @@ class MPGD(Optimizer):
         >>> optimizer.step()
         >>> optimizer.zero_grad()
 
-    Reference: Lim, Wan & Simsekli (2022), equation (6).
+    Reference: Lim, Wan & Simsekli (2022), equation (8).
     """
 
     def __init__(

@@ -10,7 +10,7 @@ in the symmetric variant each is the difference of two independent ones. In code
 m and n are computed in float64 and rounded to the parameter's precision (float32 for the half
 types); the rest is done in that precision, one operation at a time and in this order.
 
-Reference: Lim, Wan & Simsekli (2022), equation (6); the symmetric variant is equation (9).
+Reference: Lim, Wan & Simsekli (2022), equation (8); the symmetric variant is equation (11).
 """
 
 from __future__ import annotations

@@ -1,0 +1,75 @@
+"""What the sliders of the lab say: ranges, and how a query string becomes numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+from mpgd.parameters import check_beta, check_choice, check_gamma, check_integer, check_real
+
+SCHEMES: Final = ("plain", "symmetric", "product")
+MOST_STEPS: Final = 8000
+MAX_SEED: Final = 2**32 - 1  # the valley's start comes from numpy's RandomState
+KINDS: Final = {"float": (float, "a number"), "int": (int, "an integer"), "str": (str, "a word")}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The parameters of one picture; the defaults are the paper's valley.
+
+    Attributes:
+        gamma: the intermittency exponent, in (0.5, 1).
+        beta: the skewness, in [-1, 1].
+        mu: the size of the multiplicative perturbation.
+        sigma: the size of the additive one.
+        eta: the step size.
+        seed: of the orbits and of the start.
+        steps: of the orbit and of the descent.
+        scheme: ``plain``; ``symmetric``, differences of two drivers; or ``product``, the sign
+            rule as printed.
+    """
+
+    gamma: float = 0.7
+    beta: float = 0.5
+    mu: float = 0.02
+    sigma: float = 0.05
+    eta: float = 0.01
+    seed: int = 0
+    steps: int = 2000
+    scheme: str = "plain"
+
+    def __post_init__(self) -> None:
+        check_gamma(self.gamma)
+        check_beta(self.beta)
+        check_real("mu", self.mu, "[0, 1]", 0.0, 1.0, "[]")
+        check_real("sigma", self.sigma, "[0, 1]", 0.0, 1.0, "[]")
+        check_real("eta", self.eta, "(0, 1]", 0.0, 1.0, "(]")
+        check_integer("seed", self.seed, 0, MAX_SEED)
+        check_integer("steps", self.steps, 10, MOST_STEPS)
+        check_choice("scheme", self.scheme, SCHEMES)
+
+
+def from_query(query: str) -> Settings:
+    """Return the settings a query string names, the rest as they are by default.
+
+    Examples:
+        >>> from_query("gamma=0.6&scheme=symmetric").gamma
+        0.6
+        >>> from_query("gamma=2")
+        Traceback (most recent call last):
+        ValueError: gamma must lie in (0.5, 1), got 2.0
+    """
+    kinds = {field.name: str(field.type) for field in fields(Settings)}
+    found: dict[str, Any] = {}
+    for name, text in parse_qsl(query, keep_blank_values=True, max_num_fields=len(kinds)):
+        if name not in kinds:
+            raise ValueError(f"there is no parameter {name!r}; there are: {', '.join(kinds)}")
+        if name in found:
+            raise ValueError(f"{name} must be given once")
+        convert, words = KINDS[kinds[name]]
+        try:
+            found[name] = convert(text)
+        except ValueError:
+            raise ValueError(f"{name} must be {words}, got {text!r}") from None
+    return Settings(**found)

@@ -1,0 +1,153 @@
+"""Panels drawn by matplotlib as SVG, either with fixed colours or with those of the page's theme.
+
+Colours are Okabe & Ito's, told apart by colour-blind readers; a scheme has the same one in every
+figure. In the page each becomes a CSS variable, so that figures follow light and dark.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from io import StringIO
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpgd.experiments.implicit_figure import STYLE
+from mpgd.report.content import Landscape, Plate
+
+try:
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+except ImportError:
+    raise ImportError('figures need matplotlib: pip install "mpgd[lab]"') from None
+
+Array = NDArray[np.float64]
+
+BLUE, RED, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
+SKY, PINK, INDIGO, GREY = "#56B4E9", "#CC79A7", "#5D4A9C", "#7F7F7F"
+THEMED: Final[Mapping[str, str]] = {  # in the SVG: in the page
+    BLUE: "blue", RED: "red", GREEN: "green", ORANGE: "orange", SKY: "sky", PINK: "pink",
+    INDIGO: "indigo", GREY: "grey", "#BFD9EA": "pale", "#E6E6E6": "grid", "#FFFFFF": "paper",
+    "#000000": "ink", "#CCCCCC": "grid",
+}  # fmt: skip
+SIZE: Final = (3.6, 2.75)  # inches
+RC: Final[Any] = STYLE | {"svg.fonttype": "path", "svg.hashsalt": "mpgd", "lines.linewidth": 1.2}
+NO_METADATA: Final = {"Creator": None, "Date": None, "Format": None, "Type": None}
+
+
+def color(scheme: str) -> str:
+    """Return the colour of a scheme: of descent, of a Gaussian, or of MPGD and its variant.
+
+    Examples:
+        >>> color("mpgd plain 0.6 beta 0.5") == BLUE
+        True
+    """
+    for start, found in (("mpgd symmetric", GREEN), ("mpgd", BLUE), ("gaussian", ORANGE),
+                         ("langevin", PINK), ("gd", GREY), ("sgd", INDIGO)):  # fmt: skip
+        if scheme.startswith(start):
+            return found
+    return "#000000"
+
+
+def themed(plate: Plate, prefix: str) -> list[str]:
+    """Return the panels as SVG elements of a page, and their legend last if they share one.
+
+    Margins are fixed: to measure every label first takes as long as to draw.
+    """
+    elements, axes = [], []
+    with rc_context(RC):
+        for number, panel in enumerate(plate.panels):
+            figure = Figure(figsize=SIZE)
+            axes.append(figure.add_axes((panel.left, 0.17, 0.96 - panel.left, 0.72)))
+            panel.draw(axes[-1])
+            elements.append(_for_page(_svg(figure), f"{prefix}-{number}"))
+        if plate.legend:
+            elements.append(_for_page(_svg(_legend(axes)), f"{prefix}-legend"))
+    return elements
+
+
+def _legend(axes: list[Any]) -> Figure:
+    found = _merged(axes)
+    figure = Figure(figsize=(SIZE[0], 0.23 * len(found) + 0.2))
+    figure.legend(found.values(), found.keys(), loc="center left", handlelength=2.6,
+                  labelspacing=0.7, fontsize=8.5)  # fmt: skip
+    return figure
+
+
+def whole(plate: Plate, columns: int = 3) -> str:
+    """Return a plate as an SVG file of its own."""
+    with rc_context(RC):
+        count = len(plate.panels)
+        columns = min(columns, count)
+        rows = -(-count // columns)
+        figure = Figure(figsize=(SIZE[0] * columns, SIZE[1] * rows), layout="constrained")
+        axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+        for panel, ax in zip(plate.panels, axes, strict=False):
+            panel.draw(ax)
+        for ax in axes[count:]:
+            ax.axis("off")
+        if plate.legend:
+            found = _merged(axes[:count])
+            figure.legend(found.values(), found.keys(), loc="outside lower center", ncols=columns)
+        return _svg(figure, facecolor="white")
+
+
+def landscape(block: Landscape) -> str:
+    """Return the valley in three dimensions as an SVG file of its own."""
+    shown = {route: np.abs([route.u, route.v]) for route in block.routes if route.shown}
+    u_most, v_most = np.nanmax(np.concatenate(list(shown.values()), axis=1), axis=1) * 1.05 + 1e-9
+    most = 1.1 * max(float(np.nanmax(_loss(*ends))) for ends in shown.values()) + 1e-9
+    u = np.linspace(0, u_most, 25)[:, None]
+    rim = np.minimum(v_most, np.sqrt(2 * most) / np.maximum(u, 1e-9))  # a level line
+    v = rim * np.linspace(-1, 1, 21)
+    with rc_context(RC):
+        figure = Figure(figsize=(6.4, 4.6), layout="constrained")
+        ax = figure.add_subplot(projection="3d", computed_zorder=False)
+        ax.plot_surface(v, u + 0 * v, _loss(u, v), color=SKY, alpha=0.25, lw=0.2, edgecolor=BLUE)
+        for route in shown:
+            x, y = np.array(route.v), np.array(route.u)
+            path = np.stack([x, y, _loss(y, x)])
+            ax.plot(*path, color=route.color, lw=0.9, label=route.label)
+            ax.plot(*path[:, -1:], "o", color=route.color, ms=4)
+        ax.set(xlabel="v", ylabel="|u|", zlabel="loss")
+        ax.view_init(30, -55)
+        ax.legend(loc="upper left")
+        return _svg(figure, facecolor="white")
+
+
+def _loss(u: Array, v: Array) -> Array:
+    return np.asarray(u**2 * v**2 / 2)
+
+
+def _merged(axes: list[Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for ax in axes:
+        if ax.get_legend():  # it explains itself
+            continue
+        handles, labels = ax.get_legend_handles_labels()
+        found |= {label: h for h, label in zip(handles, labels, strict=True) if label not in found}
+    return found
+
+
+def _svg(figure: Figure, facecolor: str = "none") -> str:
+    text = StringIO()
+    figure.savefig(text, format="svg", facecolor=facecolor, metadata=NO_METADATA)
+    return text.getvalue()
+
+
+def _for_page(svg: str, prefix: str) -> str:
+    """Return the element alone, its colours as variables, its ids its own."""
+    svg = svg[svg.index("<svg") :].strip()
+    svg = re.sub(r"<!--.*?-->\s*|<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"#[0-9a-fA-F]{6}\b", _variable, svg)
+    svg = re.sub(r'( id="|href="#|url\(#)', rf"\g<1>{prefix}-", svg)
+    head, rest = svg.split(">", 1)
+    head = re.sub(r' (width|height|xmlns:xlink|xmlns|version)="[^"]*"', "", head)
+    return f'{head} aria-hidden="true" focusable="false">{rest}'.replace("xlink:href", "href")
+
+
+def _variable(match: re.Match[str]) -> str:
+    name = THEMED.get(match[0].upper())
+    return f"var(--{name})" if name else match[0]

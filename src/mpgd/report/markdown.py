@@ -1,0 +1,128 @@
+"""A page as Markdown: the same content for the documentation, figures as files beside it.
+
+Text is escaped, so that nothing in a result becomes markup.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import Final
+
+from mpgd.report.content import (
+    Block,
+    Cell,
+    Claim,
+    Column,
+    Commands,
+    Findings,
+    Landscape,
+    Missing,
+    Page,
+    Plate,
+    Section,
+    Table,
+    Text,
+)
+from mpgd.report.drawing import landscape, whole
+from mpgd.report.summary import tally_text
+from mpgd.report.tables import findings_table
+
+FIGURES: Final = "figures"
+ICONS: Final = {"supported": "✓", "contradicted": "✗", "undecided": "–"}
+Figures = dict[str, str]  # name of the file: SVG
+
+
+def render(page: Page) -> tuple[str, Figures]:
+    """Return the document and its figures."""
+    figures: Figures = {}
+    parts = [
+        "# Results and audit",
+        _inline(page.lead),
+        "Made by",
+        _code(page.commands.lines),
+        "## What we conclude, plainly",
+        f"**{_inline(page.conclusions[0])}**",
+        "\n".join(f"- {_inline(text)}" for text in page.conclusions[1:]),
+        _claims(page.claims),
+    ]
+    for section in page.sections:
+        parts += _section(section, figures)
+    return "\n\n".join(part for part in parts if part) + "\n", figures
+
+
+def _claims(claims: Sequence[Claim]) -> str:
+    columns = tuple(Column(title) for title in ("claim of the paper", "setting", "verdict"))
+    rows = tuple(
+        (Cell(claim.text), Cell(tally.setting), Cell(tally_text(tally)))
+        for claim in claims
+        for tally in claim.tallies
+    )
+    return _table(Table("", columns, rows)) if rows else ""
+
+
+def _section(section: Section, figures: Figures) -> Iterator[str]:
+    yield f"## {_inline(section.title)}"
+    for block in section.blocks:
+        yield from _block(block, figures)
+
+
+def _block(block: Block, figures: Figures) -> Iterator[str]:
+    match block:
+        case Text():
+            yield _inline(block.text)
+        case Commands():
+            yield _code(block.lines)
+        case Missing():
+            yield f"{_inline(block.text)} To make it:"
+            yield _code([block.command])
+        case Table():
+            yield f"**{_inline(block.caption)}**"
+            yield _table(block)
+        case Findings():
+            yield _table(findings_table(block))
+            yield f"*{_inline(block.rule)}*"
+        case Plate() | Landscape():
+            name = f"results-{block.name}.svg"
+            figures[name] = whole(block) if isinstance(block, Plate) else landscape(block)
+            yield f"![{_inline(block.caption)}]({FIGURES}/{name})"
+            yield f"*{_inline(block.caption)}*"
+
+
+def _table(table: Table) -> str:
+    heads = [f"{column.group}: {column.title}" if column.group else column.title
+             for column in table.columns]  # fmt: skip
+    lines = [heads, ["---"] * len(heads), *([_cell(cell) for cell in row] for row in table.rows)]
+    escaped = [map(_plain, heads), *lines[1:]]
+    return "\n".join(f"| {' | '.join(line)} |" for line in escaped)
+
+
+def _cell(cell: Cell) -> str:
+    verdict = f"{ICONS[cell.word]} {cell.word}" if cell.word else ""
+    return " ".join(filter(None, [_plain(cell.text), verdict]))
+
+
+def _plain(text: str) -> str:
+    """Return text that Markdown shows as it is, on one line."""
+    text = escape(" ".join(text.split()), quote=False)
+    return re.sub(r"([\\`*_\[\]|~])", r"\\\1", text)
+
+
+def _inline(text: str) -> str:
+    """Return a paragraph's text; what stands between backticks stays code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # a lone backtick is no code
+        return _plain(text)
+    return "".join(f"`{part}`" if place % 2 else _spaced(part) for place, part in enumerate(parts))
+
+
+def _spaced(text: str) -> str:
+    """Return plain text with the blanks at its ends kept."""
+    start = " " if text[:1].isspace() else ""
+    end = " " if text[-1:].isspace() and text.strip() else ""
+    return f"{start}{_plain(text)}{end}"
+
+
+def _code(lines: Sequence[str]) -> str:
+    return "\n".join(f"    {' '.join(line.split())}" for line in lines)

@@ -1,0 +1,1 @@
+"""One file for each part of the report: records in, a `Section` out."""

@@ -1,0 +1,94 @@
+"""What the sections of the paper's tables share: protocols, settings and verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import isfinite
+from typing import Final
+
+from mpgd.experiments.statistics import Columns, Verdict
+from mpgd.experiments.store import Record, Run
+from mpgd.report.content import Finding
+from mpgd.report.shelf import chosen
+from mpgd.report.tables import Setting
+
+PROTOCOLS: Final = {"released": "as the scripts ran", "paper": "as the text says"}
+RULE: Final = (
+    "Rule: runs of two schemes with one seed start alike, so their difference is taken seed by "
+    "seed; a claim is supported if the whole 95 % bootstrap interval of the mean difference has "
+    "the claimed sign, contradicted if it has the other, else undecided."
+)
+FEW: Final = 20  # seeds, below which a percentile interval is too short
+ByProtocol = Mapping[str, Sequence[Record]]
+
+
+def finished(
+    records: Sequence[Record], tasks: Callable[[str, Sequence[int], int], list[Run]]
+) -> dict[str, list[Record]]:
+    """Return for each protocol the records of an experiment's runs, as it now defines them."""
+    held = {}
+    for protocol in PROTOCOLS:
+        own = [record for record in records if record.run.protocol == protocol]
+        if own:
+            seeds = sorted({record.run.seed for record in own})
+            steps = own[0].run.hyperparameters["steps"]
+            held[protocol] = chosen(own, tasks(protocol, seeds, steps))
+    return {protocol: own for protocol, own in held.items() if own}
+
+
+def settings(held: ByProtocol, columns: Columns, **other: Columns) -> list[Setting]:
+    """Return the settings of a table, with the columns of a protocol where they differ."""
+    return [
+        Setting(PROTOCOLS[protocol], own, other.get(protocol, columns), protocol == "released")
+        for protocol, own in held.items()
+    ]
+
+
+def findings(
+    held: ByProtocol,
+    headline: str,
+    verdicts: Callable[[list[Record]], Iterable[Verdict]],
+    digits: int,
+    titles: Mapping[str, str] = PROTOCOLS,
+) -> tuple[Finding, ...]:
+    """Return the verdicts under each protocol; one whose sweep is not finished has none."""
+    found: list[Finding] = []
+    for name, own in held.items():
+        try:
+            judged = list(verdicts(list(own)))
+        except (KeyError, ValueError):  # a scheme, or a seed that two schemes share, is lacking
+            continue
+        found += [finding(headline, titles[name], verdict, digits) for verdict in judged]
+    return tuple(found)
+
+
+def finding(headline: str, setting: str, verdict: Verdict, digits: int) -> Finding:
+    """Return a verdict of the statistics as one of the report."""
+    stated = setting.startswith(PROTOCOLS["paper"])
+    found = verdict.difference
+    reason = f"{found.text(digits)}, {found.count} seeds"
+    reason += ", too few for a sure interval" if found.count < FEW else ""
+    reason += f", {found.diverged} more diverged" if found.diverged else ""
+    if verdict.word == "undecided" and isfinite(found.visible):
+        reason += f"; {found.visible:.{digits}f} would have been seen"
+    return Finding(headline, setting, verdict.claim, verdict.word, reason, stated)
+
+
+def scheme_names(records: Iterable[Record]) -> list[str]:
+    """Return the schemes in the order of a table: descent, Gaussians, MPGD, the reference."""
+    kinds = ("gd", "gaussian", "langevin", "mpgd", "sgd")
+
+    def place(name: str) -> tuple[int, str, str]:
+        kind, *rest = name.split()
+        return kinds.index(kind), " ".join(rest[2:]), " ".join(rest[:2])
+
+    return sorted({record.run.scheme for record in records}, key=place)
+
+
+def under(found: Iterable[Finding], headlines: Mapping[str, str]) -> tuple[Finding, ...]:
+    """Return the findings, each under the headline of the first word its claim contains."""
+    return tuple(
+        replace(one, headline=next(h for word, h in headlines.items() if word in one.claim))
+        for one in found
+    )

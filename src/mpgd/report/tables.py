@@ -1,0 +1,133 @@
+"""Rows of texts as tables that sort by their numbers, and the tables that compare schemes.
+
+A table of schemes has a row for each scheme: what the paper prints, and under every setting our
+mean and standard deviation and the paired differences to descent and to the Gaussian, each with its
+interval and the verdict on the paper's claim that the scheme is better.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mpgd.experiments.statistics import (
+    BySeed,
+    Columns,
+    Direction,
+    Verdict,
+    by_scheme,
+    by_seed,
+    gaussian_of,
+    paired,
+    summary,
+)
+from mpgd.experiments.store import Record
+from mpgd.report.content import WORDS, Cell, Column, Findings, Table
+
+NUMBER: Final = re.compile(r"[-+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
+FEW: Final = 6  # verdicts that are shown unasked
+SAME_SEEDS: Final = range(1, 6)  # the paper's five
+
+
+def cell(text: str, word: str | None = None) -> Cell:
+    """Return a cell that is sorted by the number its text begins with.
+
+    Examples:
+        >>> cell("1,000 (3)").order
+        1000.0
+    """
+    found = NUMBER.match(text)
+    return Cell(text, float(found[0].replace(",", "")) if found else None, word)
+
+
+def table(
+    caption: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    folded: bool = False,
+    wordy: bool = False,
+) -> Table:
+    """Return a table of texts."""
+    body = tuple(tuple(cell(text) for text in row) for row in rows)
+    return Table(caption, tuple(Column(title) for title in columns), body, folded, wordy)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The records of one way to run an experiment.
+
+    Attributes:
+        title: its name.
+        records: of all schemes and seeds.
+        columns: the metric and how it is shown; its ``printed`` is the paper's number.
+        as_printed: whether the paper's own five seeds get a column.
+    """
+
+    title: str
+    records: Sequence[Record]
+    columns: Columns
+    as_printed: bool = False
+
+
+def scheme_table(
+    caption: str, settings: Sequence[Setting], direction: Direction, order: Iterable[str]
+) -> Table:
+    """Return the table of all schemes under all settings, in the given order of schemes."""
+    known = list(order)
+    printed = {name: setting.columns.printed(name) for setting in settings for name in known}
+    columns = [
+        Column("scheme"),
+        *([Column("printed", "the paper")] if any(printed.values()) else ()),
+    ]
+    rows = {name: [Cell(name), *(cell(printed[name]) for _ in columns[1:])] for name in known}
+    for setting in settings:
+        values = _values(setting)
+        count = max(map(len, values.values()))
+        again = setting.as_printed and count > len(SAME_SEEDS)
+        own = ["ours", *(["seeds 1–5"] if again else ()), "minus descent", "minus Gaussian"]
+        columns += [Column(title, f"{setting.title}, {count} seeds") for title in own]
+        for name, row in rows.items():
+            row += _compared(name, setting.columns.digits, values, direction, again)
+    return Table(caption, tuple(columns), tuple(map(tuple, rows.values())))
+
+
+def _values(setting: Setting) -> Mapping[str, BySeed]:
+    metric = setting.columns.metric
+    return {name: by_seed(each, metric) for name, each in by_scheme(setting.records).items()}
+
+
+def _compared(
+    name: str, digits: int, values: Mapping[str, BySeed], direction: Direction, again: bool
+) -> list[Cell]:
+    """Return the cells of a scheme under one setting; the paper claims something of MPGD only."""
+    if name not in values:
+        return [Cell("")] * (4 if again else 3)
+    own, claimed = values[name], name.startswith("mpgd")
+    cells = [cell(summary(own.values()).text(digits))]
+    if again:
+        cells.append(cell(summary(own[s] for s in SAME_SEEDS if s in own).text(digits)))
+    for other in ("gd", gaussian_of(name, values) if claimed else name):
+        theirs = values.get(other, {}) if other != name else {}
+        cells.append(_against(own, theirs, direction if claimed else None, digits))
+    return cells
+
+
+def _against(own: BySeed, other: BySeed, direction: Direction | None, digits: int) -> Cell:
+    if not set(own) & set(other):
+        return Cell("")
+    difference = paired(own, other)
+    word = Verdict("", direction, difference).word if direction else None
+    return Cell(difference.text(digits), difference.mean, word)
+
+
+def findings_table(found: Findings) -> Table:
+    """Return verdicts as a table."""
+    columns = tuple(Column(title) for title in ("claim", "verdict", "setting", "evidence"))
+    rows = tuple(
+        (Cell(one.claim), Cell("", WORDS.index(one.word), one.word), Cell(one.setting),
+         Cell(one.reason))
+        for one in found.items
+    )  # fmt: skip
+    return Table(f"{len(rows)} verdicts", columns, rows, len(rows) > FEW, wordy=True)

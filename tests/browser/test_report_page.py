@@ -1,0 +1,99 @@
+"""The report in a real browser: nothing wrong, nothing fetched, sorting, themes, a phone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import results
+from mpgd import report
+from mpgd.report.page import PARTS
+
+if TYPE_CHECKING:
+    from conftest import Browser
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("results")
+    results.fill(folder, ("valley", "airfoil", "digits"))
+    return report.write(folder, folder / "report.html").file
+
+
+def test_every_section_is_shown_without_an_error_or_a_request(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    for name in ("summary", "runs", *PARTS, "files"):
+        assert browser.find(f"#{name}").is_displayed()
+    assert browser.find("#limit pre").text == "mpgd reproduce limit"
+    assert len(browser.all(".panel svg")) > 10
+    assert browser.errors() == []
+    assert browser.strangers() == []
+
+
+def test_tables_sort_by_mouse_and_by_keyboard(browser: Browser, page: Path) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    browser.look(still=True)  # a click does not wait for a page that glides
+    browser.open(page)
+    browser.run("document.querySelector('#digits .scroll:has(.groups)').id = 'chosen'")
+
+    def column() -> list[float]:
+        rows = "[...document.querySelector('#chosen table').tBodies[0].rows]"
+        return list(browser.run(f"return {rows}.map(row => Number(row.cells[1].dataset.order))"))
+
+    before = column()
+    button = browser.find("#chosen thead tr:last-child th:nth-child(2) button")
+    button.click()
+    assert column() == sorted(before) != before
+    assert button.find_element("xpath", "..").get_attribute("aria-sort") == "ascending"
+    button.send_keys(Keys.ENTER)
+    assert column() == sorted(before, reverse=True)
+    assert button.find_element("xpath", "..").get_attribute("aria-sort") == "descending"
+
+
+def test_dark_follows_the_system_and_the_button(browser: Browser, page: Path) -> None:
+    def background() -> str:
+        return str(browser.run("return getComputedStyle(document.body).backgroundColor"))
+
+    browser.open(page)
+    light = background()
+    browser.look(dark=True)
+    assert background() != light
+    for theme, wanted in (("light", light), ("dark", None)):
+        browser.find("#theme").click()
+        assert theme in browser.find("#theme").text
+        assert (background() == light) == (wanted == light)
+    browser.run("localStorage.clear()")
+
+
+def test_the_valley_turns_and_hides_paths(browser: Browser, page: Path) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    browser.look(still=True)
+    browser.open(page)
+    canvas = browser.find("#figure-valley-paper canvas")
+
+    def drawn() -> str:
+        pixels = "return document.querySelector('#figure-valley-paper canvas').toDataURL()"
+        return str(browser.run(pixels))
+
+    pictures = [drawn()]
+    canvas.send_keys(Keys.ARROW_LEFT)
+    pictures.append(drawn())
+    browser.find("#figure-valley-paper [data-route]:checked").click()
+    pictures.append(drawn())
+    assert len(set(pictures)) == 3
+    assert browser.errors() == []
+
+
+def test_a_phone_scrolls_tables_but_not_the_page(browser: Browser, page: Path) -> None:
+    browser.look(width=375, height=812)
+    browser.open(page)
+    assert browser.run("return document.documentElement.scrollWidth") == 375
+    wide = (
+        "return [...document.querySelectorAll('.scroll')].some(b => b.scrollWidth > b.clientWidth)"
+    )
+    assert browser.run(wide)
+    assert browser.run("return parseFloat(getComputedStyle(document.body).fontSize)") >= 16

@@ -1,0 +1,132 @@
+"""What is written where, from stores with little in them; and the same content as Markdown."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import results
+from mpgd import report
+from mpgd.experiments import airfoil, ecg
+from mpgd.experiments.statistics import Columns
+from mpgd.experiments.store import Record, Run, Store
+from mpgd.report.content import Finding, Findings, Section
+from mpgd.report.page import PARTS
+from mpgd.report.shelf import read
+from mpgd.report.summary import claims, conclusions
+from mpgd.report.tables import Setting, scheme_table
+
+HOSTILE = "<script>alert(1)</script> [x](javascript:y) `code` a|b *bold*"
+
+
+@pytest.fixture(scope="module")
+def document(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("results")
+    store = results.fill(folder, ("airfoil", "ecg", "valley"))
+    store.save(Run(HOSTILE, HOSTILE, HOSTILE, {}, 1), {}, {}, seconds=1.0)
+    file = folder / "results.md"
+    report.write(folder, file)
+    return file
+
+
+def test_markdown_starts_with_the_commands_and_has_every_figure(document: Path) -> None:
+    text = document.read_text()
+    begins = text.index("    mpgd reproduce valley airfoil ecg --seeds 3 --data DIR\n")
+    assert begins < text.index("## What we conclude, plainly")
+    figures = re.findall(r"\]\((figures/results-[\w-]+\.svg)\)", text)
+    assert len(figures) == 6
+    assert all((document.parent / name).read_text().startswith("<?xml") for name in figures)
+
+
+def test_markdown_has_every_printed_number_and_escapes_what_it_shows(document: Path) -> None:
+    text = document.read_text()
+    printed = [one for pair in airfoil.PRINTED.values() for one in pair if one]
+    assert not [one for one in [*printed, *ecg.PRINTED.values()] if one not in text]
+    assert "<script" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; \\[x\\](javascript:y) \\`code\\` a\\|b" in text
+    (row,) = [line for line in text.splitlines() if line.startswith("| &lt;script")]
+    assert len(re.findall(r"(?<!\\)\|", row)) == 7  # six cells
+
+
+def test_an_empty_store_names_the_command_of_every_part(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    written = report.write(tmp_path, tmp_path / "report.html")
+    assert written.missing == tuple(PARTS)
+    page = written.file.read_text()
+    assert all(f"mpgd reproduce {name}" in page for name in PARTS)
+    assert "No claim has been tested yet" in page
+
+
+def test_half_a_sweep_gives_a_table_without_verdicts(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    for run in airfoil.tasks("paper", [1, 2])[:8]:
+        store.save(run, {"test_rmse": 0.4, "gap": 0.1}, {}, seconds=1.0)
+    written = report.write(tmp_path, tmp_path / "report.html")
+    assert "airfoil" not in written.missing
+    assert "0.4000 (0.0000)" in written.file.read_text()
+    assert "Airfoil: MPGD has a lower" not in written.file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("file", "error", "match"),
+    [
+        ("report.pdf", ValueError, r"written as \.html or \.md, got 'report\.pdf'"),
+        ("nowhere/report.html", FileNotFoundError, "there is no folder"),
+        ("report.html", FileNotFoundError, "it has no folder 'runs'; `mpgd reproduce --out"),
+    ],
+)
+def test_what_cannot_be_written_is_said(
+    tmp_path: Path, file: str, error: type[Exception], match: str
+) -> None:
+    with pytest.raises(error, match=match):
+        report.write(tmp_path, tmp_path / file)
+    assert list(tmp_path.iterdir()) == []
+
+
+def record(scheme: str, seed: int, value: float) -> Record:
+    return Record(Run("x", "paper", scheme, {}, seed), {"error": value}, {}, 1.0, {}, None)
+
+
+@pytest.mark.parametrize(
+    ("shift", "word"), [(-0.5, "supported"), (0.5, "contradicted"), (0.0, "undecided")]
+)
+def test_a_row_s_verdict_is_the_sign_of_its_difference(shift: float, word: str) -> None:
+    wiggle = [0.1, -0.1, 0.05, -0.05]
+    records = [record("gd", seed, 1.0) for seed in range(4)]
+    records += [record("mpgd plain 0.6", seed, 1.0 + shift + wiggle[seed]) for seed in range(4)]
+    columns = Columns("error", "error", 2, lambda name: "")
+    order = ["gd", "mpgd plain 0.6"]
+    found = scheme_table("", [Setting("here", records, columns)], "lower", order)
+    descent, ours = found.rows
+    assert [cell.word for cell in ours] == [None, None, word, None]
+    assert ours[2].order == pytest.approx(shift)
+    assert {cell.word for cell in descent} == {None}
+
+
+def test_conclusions_count_what_the_paper_states() -> None:
+    def finding(headline: str, word: str, stated: bool) -> Finding:
+        return Finding(headline, "as printed" if stated else "corrected", "", word, "", stated)
+
+    items = (finding("A", "contradicted", True), finding("A", "supported", False),
+             finding("B", "supported", True), finding("B", "undecided", True))  # fmt: skip
+    found = claims([Section("noise", "", (Findings("", items),))])
+    assert conclusions(found) == (
+        "Of 2 claims tested as the paper states them: 1 contradicted, 1 mixed, one way in some "
+        "comparisons and another in others.",
+        "A. As printed: contradicted; corrected: supported.",
+        "B. As printed: supported in 1, undecided in 1 of 2.",
+    )
+
+
+def test_records_that_hold_words_for_numbers_are_set_apart(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    good, bad = (Run("noise", "paper", "fresh", {"n": n}, 0) for n in (1, 2))
+    store.save(good, {"ks": 0.1, "none": None}, {"x": [[1, 2], [3.5, None]]}, seconds=1.0)
+    store.save(bad, {"ks": "0.1"}, {}, seconds=1.0)
+    shelf = read(tmp_path)
+    assert [one.run for one in shelf["noise"]] == [good]
+    assert shelf.unusable == {
+        store.path(bad).name: "corrupt: 'ks' of its metrics is no number or list of numbers"
+    }

@@ -1,0 +1,206 @@
+"""The command line on a terminal, in a pipe and for a script: progress, colours, JSON, Tab."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mpgd import cli
+from mpgd.experiments import Context
+
+COMMAND = [sys.executable, "-m", "mpgd.cli"]
+TRACKING = """
+import time
+from mpgd.terminal import Terminal
+terminal = Terminal()
+for _ in terminal.track(range(12), lambda i: f"run [{i}]"):
+    time.sleep(0.1)
+terminal.table("A table", ["name", "value"], [["[b]", "1"]])
+"""
+
+
+def on_terminal(command: list[str], **environment: str) -> tuple[int, str]:
+    """Run a command on a pseudo-terminal; return its exit code and all it shows."""
+    ours, theirs = pty.openpty()
+    clean = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    process = subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs,
+        env=clean | {"TERM": "xterm-256color", "COLUMNS": "100"} | environment,
+    )  # fmt: skip
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(ours, 65536)
+        except OSError:  # Linux says so at the end of a terminal
+            break
+        if not piece:
+            break
+        shown += piece
+    os.close(ours)
+    return process.wait(), shown.decode()
+
+
+def in_pipe(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, env=os.environ | environment
+    )
+
+
+def test_progress_on_a_terminal_is_a_bar_with_the_time_left() -> None:
+    code, shown = on_terminal([sys.executable, "-c", TRACKING])
+    assert code == 0
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+    assert re.search(r"run \[\d+\] .*━.* 6/12 0:00:0\d left", text)
+    assert "\x1b[?25h" in shown  # the cursor is back
+    assert "[b]" in text
+
+
+def test_progress_in_a_pipe_is_plain_lines() -> None:
+    shown = subprocess.run([sys.executable, "-c", TRACKING], capture_output=True, text=True)
+    lines = shown.stdout.splitlines()
+    assert re.fullmatch(r"  1/12  run \[0\]  \(0\.\d s\)", lines[0])
+    assert lines[11].startswith("  12/12  run [11]")
+    assert "\x1b" not in shown.stdout
+    assert "\r" not in shown.stdout
+
+
+@pytest.mark.parametrize("command", [[*COMMAND, "--help"], [sys.executable, "-c", TRACKING]])
+def test_colours_on_a_terminal_unless_no_color(command: list[str]) -> None:
+    colours = re.compile(r"\x1b\[[0-9;]*3[0-9](;[0-9;]*)?m")
+    coloured, plain = on_terminal(command), on_terminal(command, NO_COLOR="1")
+    assert (coloured[0], plain[0]) == (0, 0)
+    assert colours.search(coloured[1])
+    assert not colours.search(plain[1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["nois"], "no command is named 'nois'; did you mean 'noise'?"),
+        (["laboratory"], "no command is named 'laboratory'; there are: reproduce, report, lab, "),
+        (["reproduce", "valey"], "no experiment is named 'valey'; did you mean 'valley'?"),
+        (["lab", "--port", "70000"], "port must be an integer in [0, 65535], got 70000"),
+        (["report", "-o", "page.pdf"], "a report is written as .html or .md, got 'page.pdf'"),
+    ],
+)
+def test_a_mistake_has_a_hint_and_no_traceback(arguments: list[str], text: str) -> None:
+    shown = in_pipe(*arguments)
+    assert (shown.returncode, shown.stdout) == (cli.USAGE, "")
+    assert shown.stderr.startswith(f"mpgd: {text}")
+    assert shown.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("option", "meant"), [("--gama", "--gamma"), ("--sead", "--seed")])
+def test_a_misspelt_option_is_suggested(option: str, meant: str) -> None:
+    shown = in_pipe("noise", option, "1")
+    assert shown.returncode == cli.USAGE
+    assert "Perhaps you meant" in shown.stderr
+    assert meant in shown.stderr
+
+
+def test_a_reader_that_has_gone_is_no_traceback() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([*COMMAND, "info"], stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (cli.UNREAD, "")
+
+
+@pytest.mark.parametrize("word", ["re", "noise --ga", "report --js"])
+def test_bash_completes(word: str, tmp_path: Path) -> None:
+    """The script is loaded into a bash of its own and asked as the Tab key would."""
+    script = tmp_path / "completion"
+    script.write_text(in_pipe("completion", "bash").stdout)
+    words = ["mpgd", *word.split()]
+    ask = (
+        f"source {script}; COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; "
+        '_tyro_mpgd; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(["bash", "--norc", "-c", ask], capture_output=True, text=True)
+    offered = done.stdout.split()
+    expected = {"re": {"report", "reproduce"}, "noise --ga": {"--gamma"},
+                "report --js": {"--json"}}  # fmt: skip
+    assert set(offered) == expected[word]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_are_well_formed(shell: str, tmp_path: Path) -> None:
+    shown = in_pipe("completion", shell)
+    assert shown.returncode == cli.OK
+    assert "reproduce" in shown.stdout
+    assert "--gamma" in shown.stdout
+    if shutil.which(shell):
+        script = tmp_path / "script"
+        script.write_text(shown.stdout)
+        assert subprocess.run([shell, "-n", str(script)]).returncode == 0
+
+
+def nothing(context: Context) -> None:
+    context.reporter.say("working")
+
+
+@pytest.fixture
+def idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put an experiment that computes nothing in the place of every one."""
+    monkeypatch.setattr(cli, "load", lambda name: nothing)
+
+
+@pytest.mark.usefixtures("idle")
+def test_reproduce_ends_with_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["reproduce", "noise", "--out", str(tmp_path)]) == cli.OK
+    page = tmp_path / "report.html"
+    assert capsys.readouterr().out.splitlines()[-1] == f"report: {page}"
+    assert "<html" in page.read_text()
+
+
+@pytest.mark.usefixtures("idle")
+def test_reproduce_as_json_is_nothing_but_json_on_standard_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MPGD_DATA", str(tmp_path))
+    monkeypatch.setenv("MPGD_CACHE", str(tmp_path))
+    assert cli.main(["reproduce", "--json", "--out", str(tmp_path / "out")]) == cli.OK
+    shown = capsys.readouterr()
+    facts = json.loads(shown.out)
+    assert {"noise", "valley"} <= set(facts["experiments"])
+    assert facts["left_out"]["airfoil"].startswith("airfoil is left out")
+    assert facts["report"]["file"] == str(tmp_path / "out" / "report.html")
+    assert facts["report"]["records"] == 0
+    assert facts["seconds"] >= 0
+    assert "working" in shown.err
+    assert cli.main(["reproduce", "--json", "--quiet", "--out", str(tmp_path / "out")]) == cli.OK
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("idle")
+def test_report_says_where_and_what(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["reproduce", "noise", "--quiet", "--out", str(tmp_path)])
+    (tmp_path / "runs" / "foreign.json").write_text("{}")
+    page = tmp_path / "page.html"
+    assert cli.main(["report", str(tmp_path), "-o", str(page)]) == cli.OK
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == f"report: {page}"
+    assert "not usable: foreign.json" in lines
+    assert page.stat().st_size > 1000
+    assert cli.main(["report", str(tmp_path), "--json"]) == cli.OK
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["file"] == str(tmp_path / "report.html")
+    assert facts["unusable"] == ["foreign.json"]
+    assert cli.main(["report", str(tmp_path), "--quiet"]) == cli.OK
+    assert capsys.readouterr().out == ""
+
+
+def test_report_without_results_is_code_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["report", str(tmp_path / "nowhere")]) == cli.FAILED
+    assert str(tmp_path / "nowhere") in capsys.readouterr().err
