@@ -9,10 +9,13 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 TEST_WORKERS ?= 2
 WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 
-.PHONY: reproduce test lint bench docs clean
+.PHONY: reproduce lab test lint bench docs clean
 
 reproduce: $(INSTALLED)
 	$(BIN)/mpgd reproduce --out results --workers $(WORKERS)
+
+lab: $(INSTALLED)
+	$(BIN)/mpgd lab
 
 test: $(INSTALLED) lint src/mpgd/optim/kernels.py
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
@@ -23,6 +26,8 @@ lint: $(INSTALLED)
 	$(BIN)/mypy
 
 # numba keeps compiled kernels by the date of their own file, and these inline another one's code.
+src/mpgd/noise/engines/fused.py: src/mpgd/noise/engines/lanes.py
+	touch $@
 src/mpgd/optim/kernels.py: src/mpgd/noise/engines/fused.py
 	touch $@
 
