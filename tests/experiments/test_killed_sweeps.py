@@ -6,61 +6,34 @@ that a kill costs little; five times a worker of a pool of two, or the pool's pa
 
 from __future__ import annotations
 
-import hashlib
 import os
 import random
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from functools import partial
 from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+import killable
 import pytest
-import torch
 
-from mpgd.experiments import Context, valley
+from mpgd.experiments import Context
 from mpgd.experiments.runner import complete
-from mpgd.experiments.sources import perturbations
-from mpgd.experiments.store import Run, Store
-from mpgd.experiments.training import Result
+from mpgd.experiments.store import Store
 
-STEPS, SEEDS, SIZE = 400, range(1, 21), 4
 Table = dict[str, dict[str, Any]]
 
 pytestmark = pytest.mark.skipif(not Path("/proc").exists(), reason="looks for processes in /proc")
 
 
-def tasks() -> list[Run]:
-    return valley.tasks("paper", SEEDS, STEPS)
-
-
-def train(runs: list[Run], log: Path) -> Iterator[Result]:
-    """Train the valley, note which runs were begun, and add each run's noise to its metrics."""
-    with log.open("a") as file:
-        file.write("".join(f"{run.key}\n" for run in runs))
-    noises = noise_of(runs)
-    for run, metrics, curves in valley.train(runs):
-        yield run, {**metrics, "noise": noises[run.key]}, curves
-
-
-def noise_of(runs: list[Run]) -> dict[str, str]:
-    """Return a digest of the bits of every run's noise, as it is in this batch."""
-    sums = [hashlib.sha256() for _ in runs]
-    for source in perturbations(runs, valley.SHAPES, torch.float64):
-        for _ in range(10):
-            terms = torch.stack(source.next())
-            for place, row in enumerate(source.rows.tolist()):
-                sums[row].update(terms[:, place].numpy().tobytes())
-    return {run.key: digest.hexdigest() for run, digest in zip(runs, sums, strict=True)}
-
-
-def sweep(folder: Path, log: Path, workers: int) -> None:
-    torch.set_num_threads(1)
-    context = Context(folder, workers=workers)
-    complete(context, tasks(), partial(train, log=log), lambda run: SIZE)
+def wait_until(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
 
 
 class Watched:
@@ -71,31 +44,29 @@ class Watched:
         self.log.write_text("")
         self.before = finished(folder)
         context = get_context("forkserver")
-        context.set_forkserver_preload([valley.__name__, __name__])
-        self.process: BaseProcess = context.Process(target=sweep, args=(folder, self.log, workers))
+        context.set_forkserver_preload([killable.__name__])
+        arguments = (folder, self.log, workers)
+        self.process: BaseProcess = context.Process(target=killable.sweep, args=arguments)
         self.process.start()
+        wait_until(lambda: bool(self.log.read_text()) or not self.process.is_alive())
 
-    def wait_for_training(self) -> None:
-        """Return when the first batch has begun."""
-        deadline = time.monotonic() + 120
-        while self.process.is_alive() and not self.log.read_text():
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+    def kill_worker(self, rng: random.Random) -> None:
+        """End a process of the pool, perhaps one that is just starting."""
+        wait_until(lambda: bool(self.workers()))
+        os.kill(rng.choice(self.workers()), signal.SIGKILL)
 
     def workers(self) -> list[int]:
-        """Return the processes of the pool, those that are just starting included."""
+        """Return the processes of the pool."""
         path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         return [int(pid) for pid in path.read_text().split() if is_worker(int(pid))]
 
-    def kill(self, pid: int | None = None) -> None:
-        """End the sweep, or another process, without a word."""
+    def kill(self) -> None:
+        """End the sweep; check that it repeated nothing, tore no file and left no process."""
+        workers = self.workers()
         assert self.process.is_alive(), "the sweep was over before it could be killed"
-        os.kill(pid or self.process.pid or 0, signal.SIGKILL)
-
-    def ended(self) -> None:
-        """Wait for the end, and check that nothing finished was repeated and nothing is torn."""
-        self.process.join(60)
-        assert not self.process.is_alive()
+        self.process.kill()
+        self.process.join()
+        wait_until(lambda: not any(map(is_worker, workers)))
         begun, after = set(self.log.read_text().split()), finished(self.folder)
         assert not begun & {path.stem for path in self.before}
         assert self.before.items() <= after.items()  # the same files, not new ones of the name
@@ -108,7 +79,7 @@ def is_worker(pid: int) -> bool:
     try:
         return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
-        return False  # gone meanwhile
+        return False  # gone
 
 
 def finished(folder: Path) -> dict[Path, tuple[int, int]]:
@@ -117,46 +88,42 @@ def finished(folder: Path) -> dict[Path, tuple[int, int]]:
     return {path: (stat.st_ino, stat.st_mtime_ns) for path, stat in found.items()}
 
 
-def wait_until_gone(pids: list[int]) -> None:
-    deadline = time.monotonic() + 60
-    while any(map(is_worker, pids)):
-        assert time.monotonic() < deadline, f"workers {pids} outlive their parent"
-        time.sleep(0.02)
-
-
 def table(folder: Path) -> Table:
-    records = Store(folder / "runs").records()
-    return {record.run.canonical: dict(record.metrics) for record in records if record.metrics}
+    records = Store(folder / "runs", lambda text: None).records()
+    return {record.run.canonical: dict(record.metrics) for record in records}
 
 
-def test_twenty_kills_leave_no_trace_in_the_table(tmp_path: Path) -> None:
-    rng, kills, folder = random.Random(0), 0, tmp_path / "killed"
+def random_moment(folder: Path, rng: random.Random) -> None:
+    """Wait for up to six more results, and then a little."""
+    wanted = len(finished(folder)) + rng.randrange(7)
+    wait_until(lambda: len(finished(folder)) >= wanted)
+    time.sleep(rng.uniform(0.0, 0.02))
+
+
+def test_twenty_kills_leave_no_trace_in_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))  # for the fork server
+    rng, folder = random.Random(0), tmp_path / "killed"
     folder.mkdir()
     for _ in range(15):
         alone = Watched(folder, workers=1)
-        alone.wait_for_training()
-        time.sleep(rng.uniform(0.0, 0.2))
+        random_moment(folder, rng)
         alone.kill()
-        alone.ended()
-        kills += 1
-    for plan in (("worker", "worker", "parent"), ("worker", "parent")):
+    for workers_killed in (2, 1):
         pool = Watched(folder, workers=2)
-        pool.wait_for_training()
-        for victim in plan:
-            time.sleep(rng.uniform(0.0, 0.5))
-            workers = pool.workers()
-            pool.kill(rng.choice(workers) if victim == "worker" else None)
-            kills += 1
-        wait_until_gone(workers)
-        pool.ended()
-    assert kills == 20
+        for _ in range(workers_killed):
+            random_moment(folder, rng)
+            pool.kill_worker(rng)
+        random_moment(folder, rng)
+        pool.kill()
     before = finished(folder)
     for out in (folder, tmp_path / "undisturbed"):
-        complete(Context(out), tasks(), partial(train, log=tmp_path / "log"))
-    assert 0 < len(before) < len(tasks())
+        complete(Context(out), killable.tasks(), partial(killable.train, log=tmp_path / "log"))
+    assert 0 < len(before) < len(killable.tasks())
     assert before.items() <= finished(folder).items()
     found, expected = table(folder), table(tmp_path / "undisturbed")
-    assert len(expected) == len(tasks())
+    assert len(expected) == len(killable.tasks())
     assert found.keys() == expected.keys()
     for key, metrics in expected.items():
         assert found[key]["noise"] == metrics["noise"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 from conftest import hear_interrupts
-from mpgd.experiments import Context, runner, valley
+from mpgd.experiments import Context, Silent, runner, valley
 from mpgd.experiments.runner import WorkerError, complete, split
 from mpgd.experiments.store import Run
 from mpgd.experiments.training import Result
@@ -127,12 +128,14 @@ sys.exit(cli.main(sys.argv[1:]))
 """
 
 
-def sweep(folder: Path, steps: int, *arguments: str) -> subprocess.Popen[str]:
+def sweep(
+    folder: Path, steps: int, *arguments: str, before: Callable[[], None] = hear_interrupts
+) -> subprocess.Popen[str]:
     """Start the command line on a short valley; its two protocols are two batches."""
     command = [sys.executable, "-c", SHORT.format(steps=steps), "reproduce", "valley"]
     return subprocess.Popen(
         [*command, "--seeds", "1", "--out", str(folder), *arguments],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_interrupts,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=before,
     )  # fmt: skip
 
 
@@ -153,37 +156,110 @@ def wait_until_gone(pids: list[int]) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.skipif(not Path("/proc").exists(), reason="looks for processes in /proc")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_a_parent_that_ends_takes_its_workers_along_and_the_next_sweep_finishes(
-    number: int, tmp_path: Path
-) -> None:
-    first = sweep(tmp_path, 10**6, "--workers", "2")  # too long to finish
-    while len(pids := children(first)) < 3:  # two workers, and Python's resource tracker
-        assert first.poll() is None
-        time.sleep(0.05)
-    first.send_signal(number)
-    _, errors = first.communicate(timeout=60)
-    wait_until_gone(pids)
-    if number == signal.SIGINT:
-        assert first.returncode == 130
-        assert errors.splitlines()[-1] == "mpgd: interrupted; finished runs are kept"
-    both = [sweep(tmp_path, 60), sweep(tmp_path, 60)]  # they share the folder
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (folder / "runs").iterdir()}
+
+
+@pytest.fixture(scope="module")
+def earlier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder that two sweeps at once have filled, started at the same moment."""
+    folder = tmp_path_factory.mktemp("earlier")
+    both = [sweep(folder, 60), sweep(folder, 60)]
     shown = [process.communicate()[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
     assert shown[0].split("\n")[-8:] == shown[1].split("\n")[-8:]
-    finished = [key for key in stored(tmp_path) if '"steps":60,' in key]
-    assert len(finished) == sum(len(valley.tasks(name, [1])) for name in ("paper", "released"))
+    return folder
 
 
-def test_a_dask_cluster_makes_the_same_table(tmp_path: Path, undisturbed: Table) -> None:
+def test_two_sweeps_at_once_make_the_table_of_one(earlier: Path) -> None:
+    runs = [run for name in ("paper", "released") for run in valley.tasks(name, [1], 60)]
+    found = stored(earlier)
+    for protocol in ("paper", "released"):
+        own = [run for run in runs if run.protocol == protocol]
+        alone = {run.canonical: dict(metrics) for run, metrics, _ in valley.train(own)}
+        assert same({key: found[key] for key in alone}, alone)
+    assert {path.suffix for path in (earlier / "runs").iterdir()} == {".json"}
+
+
+SAID = {
+    signal.SIGKILL: (-signal.SIGKILL, None),
+    signal.SIGINT: (130, "mpgd: interrupted; finished runs are kept"),
+    signal.SIGTERM: (143, "mpgd: terminated; finished runs are kept"),
+}
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("number", SAID)
+def test_a_parent_that_ends_takes_its_workers_along_and_leaves_earlier_results(
+    number: signal.Signals, earlier: Path
+) -> None:
+    before = contents(earlier)
+    process = sweep(earlier, 10**6, "--workers", "2")  # too long to finish
+    while len(pids := children(process)) < 3:  # two workers, and Python's resource tracker
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    wait_until_gone(pids)
+    code, said = SAID[number]
+    assert process.returncode == code
+    assert said is None or errors.splitlines()[-1] == said
+    assert contents(earlier) == before
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_full_disk_has_a_message_and_a_code_and_leaves_earlier_results(
+    workers: str, earlier: Path
+) -> None:
+    """The kernel refuses every file of more than 1000 bytes."""
+    before = contents(earlier)
+    process = sweep(earlier, 61, "--workers", workers, before=small_files_only)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert errors == f"mpgd: cannot write results in {earlier / 'runs'}: File too large\n"
+    assert contents(earlier) == before
+
+
+def small_files_only() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+
+def test_a_corrupt_result_is_reported_set_aside_and_run_again(
+    tmp_path: Path, undisturbed: Table
+) -> None:
+    listener = Listener()
+    context = Context(tmp_path, listener)
+    table(context)
+    torn = context.store.path(tasks()[5])
+    torn.write_bytes(torn.read_bytes()[:-40])
+    assert same(table(context), undisturbed)
+    assert any(f"{torn}.corrupt: corrupt: not JSON" in line for line in listener.lines)
+    assert {path.suffix for path in context.store.folder.iterdir()} == {".json", ".corrupt"}
+
+
+class Listener(Silent):
+    """Keeps what is said."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, text: str) -> None:
+        """Keep one line."""
+        self.lines.append(text)
+
+
+def test_a_dask_cluster_makes_the_same_table_though_a_worker_dies(
+    tmp_path: Path, undisturbed: Table
+) -> None:
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, dashboard_address=None
+        n_workers=2, threads_per_worker=1, dashboard_address=None
     ) as cluster:
-        context = Context(tmp_path, cluster=cluster.scheduler_address)
-        assert same(table(context), undisturbed)
-        assert table(context, failing) == stored(tmp_path)
+        context = Context(tmp_path / "out", cluster=cluster.scheduler_address)
+        train = partial(killed_once, mark=tmp_path / "mark")
+        assert same(table(context, train), undisturbed)
+        assert (tmp_path / "mark").exists()
+        assert table(context, failing) == stored(tmp_path / "out")
 
 
 def test_a_cluster_without_dask_says_what_to_install(
