@@ -73,8 +73,8 @@ def test_half_a_sweep_gives_a_table_without_verdicts(tmp_path: Path) -> None:
     ("file", "error", "match"),
     [
         ("report.pdf", ValueError, r"written as \.html or \.md, got 'report\.pdf'"),
-        ("nowhere/report.html", FileNotFoundError, "there is no folder"),
         ("report.html", FileNotFoundError, "it has no folder 'runs'; `mpgd reproduce --out"),
+        ("nowhere/report.html", FileNotFoundError, "it has no folder 'runs'"),
     ],
 )
 def test_what_cannot_be_written_is_said(
@@ -83,6 +83,12 @@ def test_what_cannot_be_written_is_said(
     with pytest.raises(error, match=match):
         report.write(tmp_path, tmp_path / file)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    with pytest.raises(FileNotFoundError, match="there is no folder .*nowhere"):
+        report.write(tmp_path, tmp_path / "nowhere" / "report.html")
 
 
 def record(scheme: str, seed: int, value: float) -> Record:
