@@ -87,7 +87,7 @@ def test_what_cannot_be_written_is_said(
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
-    with pytest.raises(FileNotFoundError, match="there is no folder .*nowhere"):
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere"):
         report.write(tmp_path, tmp_path / "nowhere" / "report.html")
 
 
