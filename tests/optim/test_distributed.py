@@ -38,8 +38,9 @@ TASKS: dict[str, tuple[Any, ...]] = {
     "shared": (workers.train_under_ddp, SHARED),
     "sharded": (workers.train_under_fsdp, JOBS),
     "saved": (workers.save_from_two, KINDS),
-    "uneven": (workers.full_batch_under_ddp, UNEVEN),
-    "empty": (workers.full_batch_under_ddp, EMPTY),
+    "uneven": (workers.full_batch_of_shards, UNEVEN, True),
+    "empty": (workers.full_batch_of_shards, EMPTY, True),
+    "group": (workers.full_batch_of_shards, UNEVEN, False),
 }
 
 
@@ -117,8 +118,10 @@ def test_a_run_on_two_processes_resumes_on_two_and_on_one(folder: Path) -> None:
             torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize(("name", "sizes"), [("uneven", UNEVEN), ("empty", EMPTY)])
-def test_full_batches_under_ddp_are_one_big_batch(
+@pytest.mark.parametrize(
+    ("name", "sizes"), [("uneven", UNEVEN), ("empty", EMPTY), ("group", UNEVEN)]
+)
+def test_full_batches_of_two_processes_are_one_big_batch(
     name: str, sizes: list[list[int]], folder: Path
 ) -> None:
     """Ranks with different numbers of examples and of batches, one of them with none."""

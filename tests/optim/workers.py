@@ -100,7 +100,11 @@ SETTINGS: dict[str, Any] = {"lr": 0.05, "mu": 0.1, "sigma": 0.1, "gamma": 0.6, "
 
 
 def start_process(rank: int, folder: str, tasks: dict[str, tuple[Any, ...]]) -> None:
-    """Be one of two processes: run every (function, *arguments) and save what they return."""
+    """Be one of two processes: run every (function, *arguments) and save what they return.
+
+    DDP and FSDP keep the group's threads, and one of them may abort the process when Python ends;
+    so the process ends without it.
+    """
     torch.set_num_threads(1)
     dist.init_process_group(
         "gloo",
@@ -115,6 +119,7 @@ def start_process(rank: int, folder: str, tasks: dict[str, tuple[Any, ...]]) -> 
         dist.barrier()
     finally:
         dist.destroy_process_group()
+    os._exit(0)
 
 
 def train_under_ddp(rank: int, folder: str, settings: dict[str, Any]) -> dict[str, Any]:
@@ -248,16 +253,19 @@ def save_from_two(rank: int, folder: str, kinds: list[str]) -> Any:
     return found
 
 
-def full_batch_under_ddp(rank: int, folder: str, sizes: list[list[int]]) -> Any:
+def full_batch_of_shards(rank: int, folder: str, sizes: list[list[int]], ddp: bool) -> Any:
     """Return the full-batch loss, gradients and one step from uneven shards, one per rank."""
-    model = nn.parallel.DistributedDataParallel(small_net(dtype=torch.float64))
+    model: nn.Module = small_net(dtype=torch.float64)
+    group = None if ddp else dist.group.WORLD
+    if ddp:
+        model = nn.parallel.DistributedDataParallel(model)
     inputs, targets = (x.double() for x in batch(0, size=sum(map(sum, sizes))))
     first = sum(map(sum, sizes[:rank]))
     loader = []
     for size in sizes[rank]:
         loader.append((inputs[first : first + size], targets[first : first + size]))
         first += size
-    closure = mpgd.full_batch(model, nn.functional.mse_loss, loader)
+    closure = mpgd.full_batch(model, nn.functional.mse_loss, loader, group=group)
     optimizer = mpgd.MPGD(model.parameters(), **SETTINGS)
     losses = [optimizer.step(closure) for _ in range(3)]
     return losses, [p.grad for p in model.parameters()], [p.detach() for p in model.parameters()]

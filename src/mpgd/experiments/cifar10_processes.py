@@ -11,6 +11,7 @@ the factor (1 - m)^(blocks after its own). The first process starts at r_0 and t
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,11 +58,10 @@ class Processes:
         dist.broadcast_object_list(box)
         return box[0]
 
-    def wrapped(self, model: nn.Module) -> nn.Module:
-        """Return the model as `mpgd.full_batch` wants it: all processes start alike."""
-        if self.count == 1:
-            return model
-        return nn.parallel.DistributedDataParallel(model, broadcast_buffers=False)
+    @property
+    def group(self) -> dist.ProcessGroup | None:
+        """All processes, as `mpgd.full_batch` wants them; the seed makes their models equal."""
+        return dist.group.WORLD if self.count > 1 else None
 
     def begin_statistics(self, model: nn.Module) -> None:
         """Before the blocks: let all but the first process start at zero."""
@@ -87,10 +87,16 @@ def _norms(model: nn.Module) -> Iterator[nn.BatchNorm2d]:
 
 @contextmanager
 def processes(device: str) -> Iterator[Processes]:
-    """Join the processes that `torchrun` started; without it there is one."""
+    """Join the processes that `torchrun` started; without it there is one.
+
+    Modules of torch that are imported while there is a group keep it as a default argument. Its
+    threads then live for ever, and one that frees a tensor while Python ends aborts the process;
+    so what an optimizer imports late is imported first.
+    """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield Processes()
         return
+    importlib.import_module("torch._dynamo")
     if device == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl" if device == "cuda" else "gloo", timeout=PATIENCE)

@@ -208,7 +208,7 @@ class FullBatch:
         self.tally = Tally(training.x.device)
         self.optimizer: Optimizer = make_optimizer(model, h, run.seed)
         self.perturb = make_perturbation(model, h, run.seed)
-        self.gradient = full_batch(processes.wrapped(model), self.tally, self.blocks)
+        self.gradient = full_batch(model, self.tally, self.blocks, group=processes.group)
 
     def step(self, k: int) -> tuple[float, float]:
         """Take one step."""

@@ -2,7 +2,7 @@
 
     grad R(x) = (1/n) sum over batches of |batch| * grad (mean loss of the batch)
 
-so an unequal last batch counts with its own size. Under DDP each process goes through its own
+so an unequal last batch counts with its own size. With several processes each goes through its own
 loader and the sums are added over all of them.
 """
 
@@ -24,6 +24,7 @@ def full_batch(
     loss_fn: Callable[[Any, Any], Tensor],
     loader: Iterable[Any],
     *,
+    group: dist.ProcessGroup | None = None,
     progress: Progress | None = None,
 ) -> Callable[[], Tensor]:
     """Return a closure that sets every ``p.grad`` to the full-batch gradient.
@@ -35,6 +36,8 @@ def full_batch(
         model: the model, plain or wrapped in DistributedDataParallel.
         loss_fn: the mean loss of a batch.
         loader: goes through the whole training set, in any order.
+        group: the processes that share the training set, all with the same parameters. A DDP
+            model brings its own.
         progress: called after each batch with (examples so far, mean loss so far).
 
     Returns:
@@ -46,11 +49,14 @@ def full_batch(
         >>> closure().shape, model.weight.grad.shape
         (torch.Size([]), torch.Size([1, 2]))
     """
+    if isinstance(model, nn.parallel.DistributedDataParallel):
+        group = model.process_group
 
     def closure() -> Tensor:
         model.zero_grad(set_to_none=True)
         total, count = _accumulate(model, loss_fn, loader, progress)
-        total, count = _over_processes(model, total, count)
+        if group is not None:
+            total, count = _over_processes(model, group, total, count)
         if count == 0:
             raise ValueError("the loader gave no examples")
         for p in model.parameters():
@@ -85,16 +91,16 @@ def _accumulate(
     return total, count
 
 
-def _over_processes(model: nn.Module, total: Tensor, count: int) -> tuple[Tensor, int]:
-    """Add gradients, losses and counts over the processes of a DDP model."""
-    if not isinstance(model, nn.parallel.DistributedDataParallel):
-        return total, count
+def _over_processes(
+    model: nn.Module, group: dist.ProcessGroup, total: Tensor, count: int
+) -> tuple[Tensor, int]:
+    """Add gradients, losses and counts over the processes of a group."""
     for p in model.parameters():
         if p.requires_grad:
             if p.grad is None:
                 p.grad = torch.zeros_like(p)
-            dist.all_reduce(p.grad, group=model.process_group)
+            dist.all_reduce(p.grad, group=group)
     device = next(model.parameters()).device
     sums = torch.stack([total, torch.tensor(float(count), dtype=torch.float64)]).to(device)
-    dist.all_reduce(sums, group=model.process_group)
+    dist.all_reduce(sums, group=group)
     return sums[0].cpu(), int(sums[1])
