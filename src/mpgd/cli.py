@@ -285,10 +285,10 @@ def parse(arguments: Sequence[str]) -> Command:
 
 
 def fail(code: int, text: str) -> int:
-    """Print an error of one line, or the traceback where MPGD_TRACEBACK is set."""
+    """Print the error, or the traceback where MPGD_TRACEBACK is set."""
     if os.environ.get("MPGD_TRACEBACK"):
         raise
-    print(f"mpgd: {' '.join(text.split())}", file=sys.stderr)
+    print(f"mpgd: {text.strip()}", file=sys.stderr)
     return code
 
 

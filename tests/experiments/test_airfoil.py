@@ -101,7 +101,7 @@ def test_without_its_data_it_is_left_out_or_an_error(
     assert not {"airfoil", "ecg"} & set(ran)
     nowhere = replace(data.AIRFOIL, address="http://127.0.0.1:1/airfoil.zip")
     monkeypatch.setattr(data, "AIRFOIL", nowhere)
-    with pytest.raises(DataError, match="pass its folder's parent as --data"):
+    with pytest.raises(DataError, match="pass that folder's parent as --data"):
         airfoil.run(Context(tmp_path))
 
 

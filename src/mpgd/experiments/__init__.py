@@ -129,7 +129,7 @@ def lacks(name: str, data: Path | None = None) -> str | None:
     looked = ", ".join(str(folder / source.folder) for folder in folders(data))
     return (
         f"{name} is left out: no {' and '.join(source.files)} in {looked}; "
-        f"`mpgd reproduce {name}` downloads what is missing, or {source.remedy}"
+        f"`mpgd reproduce {name}` downloads what is missing;\n  {source.remedy}"
     )
 
 

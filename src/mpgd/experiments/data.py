@@ -18,6 +18,7 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from textwrap import shorten
 from typing import Final
 
 import numpy as np
@@ -31,6 +32,7 @@ Array = NDArray[np.float64]
 
 TIMEOUT: Final = 30.0  # seconds without a word from the server
 CHUNK: Final = 2**16
+REASON: Final = 200  # letters of what went wrong
 
 
 class DataError(ValueError):
@@ -61,10 +63,10 @@ class Source:
     @property
     def remedy(self) -> str:
         """What to do by hand where a file is missing or damaged."""
-        files = " and ".join(f"{name} (sha256 {known})" for name, known in self.files.items())
+        files = "".join(f"\n    {name}  sha256 {known}" for name, known in self.files.items())
         return (
-            f"get {files} from {self.address} into a folder named {self.folder} "
-            "and pass its folder's parent as --data"
+            f"by hand: get {self.address} and unpack into a folder named {self.folder}{files}\n"
+            "  then pass that folder's parent as --data, or in MPGD_DATA"
         )
 
 
@@ -144,8 +146,8 @@ def download(source: Source) -> Path:
             _place(folder / name, content)
     except (OSError, EOFError, zlib.error, zipfile.BadZipFile, tarfile.TarError) as problem:
         raise DataError(
-            f"{' and '.join(source.files)} was not found, and the download failed "
-            f"({type(problem).__name__}: {problem}); {source.remedy}"
+            f"no {source.name} data here, and the download failed\n"
+            f"  {type(problem).__name__}: {shorten(str(problem), REASON)}\n  {source.remedy}"
         ) from problem
     return folder
 
@@ -205,7 +207,7 @@ def _place(path: Path, content: bytes) -> None:
 def _check(source: Source, name: str, content: bytes, what: str) -> None:
     found, expected = _sha256(content), source.files[name]
     if found != expected:
-        raise DataError(f"{what} has sha256 {found}, expected {expected}; {source.remedy}")
+        raise DataError(f"{what} has sha256 {found}, expected {expected}\n  {source.remedy}")
 
 
 def _sha256(content: bytes) -> str:
