@@ -245,7 +245,7 @@ def test_a_tiny_study_gives_tables_verdicts_and_no_leftovers(
             assert rows[0][0] == "gd"
             assert rows[0][1].startswith("73.10" if "val" in title else "8.99")
     assert sum("MPGD" in line for line in heard.lines) == 8 + 12
-    assert "1 seeds are few" in heard.lines[-1]
+    assert "1 seed, too few for a verdict" in heard.lines[-1]
     records = list(context.store.records())
     assert len(records) == 30
     assert {record.run.hyperparameters["study"] for record in records} == {"tiny"}

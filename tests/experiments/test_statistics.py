@@ -38,7 +38,8 @@ def test_runs_that_diverged_are_counted_and_left_out() -> None:
     d = paired({1: 1.0, 2: float("nan"), 3: 2.0}, {1: 0.0, 2: 0.0, 3: 0.0})
     assert (d.mean, d.count, d.diverged) == (1.5, 2, 1)
     said = Verdict("A is more than B", "higher", d).text(1)
-    assert said.endswith("over 2 seeds, without 1 in which a run diverged")
+    assert said.endswith("over 2 seeds, without 1 in which a run diverged, too few for a "
+                         "verdict; the smallest difference they could have seen is 1.4")
     assert paired({1: float("inf")}, {1: 0.0}).count == 0
 
 
@@ -89,19 +90,28 @@ def test_a_verdict_is_the_sign_of_the_interval(
     assert ("could have seen is 0.25" in verdict.text(2)) == (word == "undecided")
 
 
+def test_few_seeds_decide_nothing_and_the_median_stands_beside_the_mean() -> None:
+    four = interval(np.array([1.0, 1.0, 1.0, 9.0]))
+    assert (four.mean, four.median) == (3.0, 1.0)
+    assert Verdict("A is more than B", "higher", four).word == "undecided"
+    five = Verdict("A is more than B", "higher", interval(np.array([1.0, 1.0, 1.0, 9.0, 2.0])))
+    assert five.word == "supported"
+    assert ", median +1.00, over 5 seeds" in five.text(2)
+
+
 def test_one_seed_decides_nothing() -> None:
     verdict = Verdict("A is less than B", "lower", paired({1: 0.0}, {1: 5.0}))
     assert verdict.word == "undecided"
-    assert verdict.text(1).endswith("over 1 seeds; the smallest difference they could "
-                                    "have seen is none")  # fmt: skip
+    assert verdict.text(1).endswith("over 1 seed, too few for a verdict; the smallest "
+                                    "difference they could have seen is none")  # fmt: skip
 
 
 def test_a_row_shows_ours_beside_the_printed_number_and_two_differences() -> None:
-    everything = [*records("gd", [1.0, 2.0]), *records("gaussian plain 0.6", [2.0, 3.0]),
-                  *records("mpgd plain 0.6 beta 0.5", [0.5, 1.5])]  # fmt: skip
+    everything = [*records("gd", [1.0, 2.0] * 3), *records("gaussian plain 0.6", [2.0, 3.0] * 3),
+                  *records("mpgd plain 0.6 beta 0.5", [0.5, 1.5] * 3)]  # fmt: skip
     columns = Columns("error", "error", 1, {"gd": "1.4 (0.7)"}.get)  # type: ignore[arg-type]
     gd, gaussian, mpgd = rows(everything, columns, "gd")
-    assert gd == ["gd", "1.4 (0.7)", "1.5 (0.7)", "", ""]
+    assert gd == ["gd", "1.4 (0.7)", "1.5 (0.5)", "", ""]
     assert gaussian[3:] == ["+1.0 [+1.0, +1.0]", ""]
     assert mpgd[3:] == ["-0.5 [-0.5, -0.5]", "-1.5 [-1.5, -1.5]"]
     schemes = by_scheme(everything)

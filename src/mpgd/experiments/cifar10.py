@@ -55,7 +55,6 @@ BETA: Final = 0.5
 EPOCHS: Final = 0.3  # of the mini-batch reference, for each step of the full-batch runs
 LONGER: Final = 3  # times the steps of the released baseline
 SHORT: Final = "gd same steps"  # beside it, for a comparison that is fair
-FEW: Final = 6  # seeds below which a verdict says little
 
 FULL: Final[dict[str, Any]] = {
     "study": "full", "width": 64, "train": 50_000, "test": 10_000, "pixels": 32, "block": 128,
@@ -239,11 +238,6 @@ def report(context: Context, protocol: str, records: list[Record]) -> None:
         context.reporter.table(f"{title}: {columns.title}", HEADINGS, body)
     for verdict in verdicts(records):
         context.reporter.say(f"{title}: {verdict.text(2)}")
-    if context.seeds < FEW:
-        context.reporter.say(
-            f"{title}: {context.seeds} seeds are few; all differences have one sign by chance in "
-            f"1 of {2 ** (context.seeds - 1)} cases, and that is enough for a verdict"
-        )
 
 
 def _printed(place: int) -> Callable[[str], str]:

@@ -9,8 +9,10 @@ the mean difference, 95 %, seeded. The rule: a claim that the difference has a s
     undecided      else; then the smallest difference the runs could have seen is stated, the one
                    found with probability 0.8 at level 0.05: (1.96 + 0.84) std(d) / sqrt(seeds)
 
-A run that diverged has no difference: its seed is left out, and counted where that is done. With
-five seeds a percentile interval is too short (it covers about 85 %): a verdict needs more.
+Fewer than five seeds decide nothing: three or four of one sign are no rarer than 1 in 8. With five
+a percentile interval is still too short (it covers about 85 %). A run that diverged has no
+difference: its seed is left out, and counted where that is done. Metrics of heavy-tailed runs have
+outliers, so the median difference stands beside the mean.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ Direction = Literal["lower", "higher"]
 
 RESAMPLES: Final = 10_000
 LEVEL: Final = 0.95
+LEAST: Final = 5  # seeds for a verdict
 VISIBLE: Final = 1.96 + 0.84  # standard errors: seen with probability 0.8 at level 0.05
 
 
@@ -80,6 +83,7 @@ class Difference:
     visible: float
     count: int
     diverged: int = 0
+    median: float = nan
 
     def text(self, digits: int) -> str:
         """Return the difference with its interval."""
@@ -107,11 +111,13 @@ def interval(d: Array, seed: int = 0) -> Difference:
     """Return the mean of ``d`` with its percentile bootstrap interval; one value has none."""
     n = len(d)
     if n < 2:
-        return Difference(float(d.mean()) if n else nan, -inf, inf, inf, n)
+        only = float(d.mean()) if n else nan
+        return Difference(only, -inf, inf, inf, n, median=only)
     tail = (1 - LEVEL) / 2
     low, high = np.quantile(_weights(n, seed) @ d, [tail, 1 - tail])
     visible = VISIBLE * float(d.std(ddof=1)) / sqrt(n)
-    return Difference(float(d.mean()), float(low), float(high), visible, n)
+    middle = float(np.median(d))
+    return Difference(float(d.mean()), float(low), float(high), visible, n, median=middle)
 
 
 @lru_cache(maxsize=4)
@@ -134,19 +140,22 @@ class Verdict:
     def word(self) -> str:
         """Supported, contradicted or undecided."""
         low, high = self.difference.low, self.difference.high
-        if low <= 0.0 <= high:
+        if low <= 0.0 <= high or self.difference.count < LEAST:
             return "undecided"
         return "supported" if (high < 0.0) == (self.direction == "lower") else "contradicted"
 
     def text(self, digits: int) -> str:
         """Return the verdict with its reason."""
-        said = f"{self.claim}: {self.word}, {self.difference.text(digits)}"
-        said += f" over {self.difference.count} seeds"
-        if self.difference.diverged:
-            said += f", without {self.difference.diverged} in which a run diverged"
+        found = self.difference
+        middle = f"median {found.median:+.{digits}f}"
+        said = f"{self.claim}: {self.word}, {found.text(digits)}, {middle}, over {found.count} seed"
+        said += "" if found.count == 1 else "s"
+        if found.diverged:
+            said += f", without {found.diverged} in which a run diverged"
+        if found.count < LEAST:
+            said += ", too few for a verdict"
         if self.word == "undecided":
-            visible = self.difference.visible
-            seen = f"{visible:.{digits}f}" if isfinite(visible) else "none"
+            seen = f"{found.visible:.{digits}f}" if isfinite(found.visible) else "none"
             said += f"; the smallest difference they could have seen is {seen}"
         return said
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 Word = Literal["supported", "contradicted", "undecided"]
 WORDS: tuple[Word, ...] = ("supported", "contradicted", "undecided")
+Basis = Literal["stated", "scripts", "corrected", "elsewhere"]  # what a claim was tested on
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,8 @@ class Finding:
         claim: what exactly was tested.
         word: supported, contradicted or undecided.
         reason: the numbers it comes from.
-        as_stated: whether the setting is the paper's own text.
+        basis: whether the setting is the paper's own text, the authors' scripts, the text with
+            an error put right, or something that is not in the paper.
     """
 
     headline: str
@@ -143,7 +145,7 @@ class Finding:
     claim: str
     word: str
     reason: str
-    as_stated: bool = False
+    basis: Basis = "elsewhere"
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,7 @@ class Tally:
 
     setting: str
     counts: tuple[tuple[str, int], ...]
-    as_stated: bool = False
+    basis: Basis = "elsewhere"
 
 
 @dataclass(frozen=True)

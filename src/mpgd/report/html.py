@@ -10,7 +10,6 @@ import base64
 import hashlib
 import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
@@ -35,7 +34,7 @@ from mpgd.report.content import (
     Text,
 )
 from mpgd.report.drawing import THEMED, themed
-from mpgd.report.summary import by_headline
+from mpgd.report.summary import MIXED, by_headline, verdicts
 from mpgd.report.tables import findings_table
 
 ICONS: Final = {
@@ -123,15 +122,13 @@ def _summary(page: Page) -> str:
 
 
 def _tiles(claims: Sequence[Claim]) -> str:
-    """Return how many comparisons ended with each verdict."""
-    counts: Counter[str] = Counter(dict.fromkeys(WORDS, 0))
-    for tally in (tally for claim in claims for tally in claim.tallies):
-        counts.update(dict(tally.counts))
+    """Return how many claims ended with each verdict, as the paper states them."""
+    counts = dict.fromkeys((*WORDS, MIXED), 0) | verdicts(claims, "stated")
     tiles = "".join(
         f'<li class="{word}"><strong>{count}</strong>{_chip(word)}</li>'
         for word, count in counts.items()
     )
-    return f'<ul class="tiles" aria-label="Comparisons by verdict">{tiles}</ul>'
+    return f'<ul class="tiles" aria-label="Claims as stated, by verdict">{tiles}</ul>'
 
 
 def _claim(claim: Claim) -> str:

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Final
 
-from mpgd.report.content import WORDS, Claim, Finding, Section, Tally
+from mpgd.report.content import WORDS, Basis, Claim, Finding, Section, Tally
+
+MIXED: Final = "mixed"
+TESTED: Final = " tested as the paper states them"
+SENTENCES: Final[dict[Basis, str]] = {
+    "stated": "Of",
+    "scripts": "As the authors' scripts ran, of",
+    "corrected": "With an error of the text put right, of",
+}
 
 
 def claims(sections: Iterable[Section]) -> tuple[Claim, ...]:
@@ -29,12 +38,12 @@ def tallies(findings: Sequence[Finding]) -> tuple[Tally, ...]:
     Examples:
         >>> one = Finding("", "as printed", "", "supported", "")
         >>> tallies([one, one])
-        (Tally(setting='as printed', counts=(('supported', 2),), as_stated=False),)
+        (Tally(setting='as printed', counts=(('supported', 2),), basis='elsewhere'),)
     """
-    stated = {one.setting: one.as_stated for one in findings}
+    bases = {one.setting: one.basis for one in findings}
     return tuple(
-        Tally(setting, _counts(one.word for one in findings if one.setting == setting), own)
-        for setting, own in sorted(stated.items(), key=lambda item: not item[1])
+        Tally(setting, _counts(one.word for one in findings if one.setting == setting), basis)
+        for setting, basis in sorted(bases.items(), key=lambda item: item[1] != "stated")
     )
 
 
@@ -66,14 +75,32 @@ def tally_text(tally: Tally) -> str:
 
 
 def _overall(found: Sequence[Claim]) -> str:
-    alike = Counter(verdict for claim in found if (verdict := _verdict(claim)))
-    parts = [f"{alike[word]} {word}" for word in WORDS if alike[word]]
-    if alike["mixed"]:
-        parts.append(f"{alike['mixed']} mixed, one way in some comparisons and another in others")
-    return f"Of {alike.total()} claims tested as the paper states them: {', '.join(parts)}."
+    said = []
+    for basis, begin in SENTENCES.items():
+        if counts := verdicts(found, basis):
+            parts = [f"{count} {word}" for word, count in counts.items()]
+            of = f"{begin} {counts.total()} claim{'s' if counts.total() > 1 else ''}"
+            said.append(f"{of}{TESTED if basis == 'stated' else ''}: {', '.join(parts)}.")
+    if any("mixed" in verdicts(found, basis) for basis in SENTENCES):
+        said.append("Mixed: comparisons of one claim disagree.")
+    if others := sum(not _bases(claim) & set(SENTENCES) for claim in found):
+        said.append(
+            f"{others} more were tested on what is not in the paper (other data, a reduced "
+            "study), and are not counted."
+        )
+    return " ".join(said)
 
 
-def _verdict(claim: Claim) -> str | None:
-    """Return the one verdict all comparisons as stated agree on; None if there is none."""
-    words = {word for tally in claim.tallies if tally.as_stated for word, _ in tally.counts}
-    return words.pop() if len(words) == 1 else "mixed" if words else None
+def verdicts(found: Iterable[Claim], basis: Basis) -> Counter[str]:
+    """Return how many claims have each verdict on a basis, ``mixed`` if comparisons disagree."""
+    every = Counter(word for claim in found if (word := _verdict(claim, basis)))
+    return Counter({word: every[word] for word in (*WORDS, MIXED) if every[word]})
+
+
+def _verdict(claim: Claim, basis: Basis) -> str | None:
+    words = {word for tally in claim.tallies if tally.basis == basis for word, _ in tally.counts}
+    return words.pop() if len(words) == 1 else MIXED if words else None
+
+
+def _bases(claim: Claim) -> set[Basis]:
+    return {tally.basis for tally in claim.tallies}

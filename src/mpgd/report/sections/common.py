@@ -7,9 +7,9 @@ from dataclasses import replace
 from math import isfinite
 from typing import Final
 
-from mpgd.experiments.statistics import Columns, Verdict
+from mpgd.experiments.statistics import LEAST, Columns, Verdict
 from mpgd.experiments.store import Record, Run
-from mpgd.report.content import Finding
+from mpgd.report.content import Basis, Finding
 from mpgd.report.shelf import chosen
 from mpgd.report.tables import Setting
 
@@ -17,8 +17,10 @@ PROTOCOLS: Final = {"released": "as the scripts ran", "paper": "as the text says
 RULE: Final = (
     "Rule: runs of two schemes with one seed start alike, so their difference is taken seed by "
     "seed; a claim is supported if the whole 95 % bootstrap interval of the mean difference has "
-    "the claimed sign, contradicted if it has the other, else undecided."
+    "the claimed sign, contradicted if it has the other, else undecided, as it is with fewer than "
+    f"{LEAST} seeds. Over several γ the mean is taken, of the seeds in which no run diverged."
 )
+BASES: Final[dict[str, Basis]] = {"product": "stated", "fresh": "corrected"}  # sign rules
 FEW: Final = 20  # seeds, below which a percentile interval is too short
 ByProtocol = Mapping[str, Sequence[Record]]
 
@@ -65,14 +67,14 @@ def findings(
 
 def finding(headline: str, setting: str, verdict: Verdict, digits: int) -> Finding:
     """Return a verdict of the statistics as one of the report."""
-    stated = setting.startswith(PROTOCOLS["paper"])
+    basis: Basis = "stated" if setting.startswith(PROTOCOLS["paper"]) else "scripts"
     found = verdict.difference
-    reason = f"{found.text(digits)}, {found.count} seeds"
+    reason = f"{found.text(digits)}, median {found.median:+.{digits}f}, {found.count} seeds"
     reason += ", too few for a sure interval" if found.count < FEW else ""
     reason += f", {found.diverged} more diverged" if found.diverged else ""
     if verdict.word == "undecided" and isfinite(found.visible):
-        reason += f"; {found.visible:.{digits}f} would have been seen"
-    return Finding(headline, setting, verdict.claim, verdict.word, reason, stated)
+        reason += f"; one of {found.visible:.{digits}f} would have been seen with probability 0.8"
+    return Finding(headline, setting, verdict.claim, verdict.word, reason, basis)
 
 
 def scheme_names(records: Iterable[Record]) -> list[str]:

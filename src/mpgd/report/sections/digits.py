@@ -29,7 +29,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     seeds = sorted({record.run.seed for record in own})
     own = chosen(own, digits.tasks(seeds, own[0].run.hyperparameters["steps"]))
     found = [
-        replace(one, setting="on digits", as_stated=False)  # the paper has no such experiment
+        replace(one, setting="on digits", basis="elsewhere")  # the paper has no such experiment
         for one in findings({"paper": own}, "", digits.verdicts, 4)
     ]
     directions = {metric: direction for metric, _, direction in digits.CLAIMS}

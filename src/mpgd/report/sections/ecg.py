@@ -40,7 +40,8 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             "A sigmoid net of width 32, full batch, perturbed for the first 500 of 1000 steps. The "
             "text says one hidden layer, the script has two: as the text says, both are run. As "
             "the scripts ran, descent and Gaussian noise over seeds 1 to 5 come out as printed to "
-            "the digit; MPGD rows come near, not equal."
+            "the digit; MPGD rows come near, not equal. 58.38 % is the share of the largest class "
+            "(2,627 of 4,500 test series): descent through two layers has not begun to learn."
         ),
         Findings(RULE, findings(held, HEADLINE, ecg.verdicts, 2, titles)),
         _figure_three(held),

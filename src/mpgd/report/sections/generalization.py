@@ -15,7 +15,7 @@ from mpgd.report.tables import table
 
 TITLE: Final = "Gap, tail index and trace against γ"
 HEADLINES: Final = {
-    "gap": "Theorem 2: smaller α, smaller generalisation gap",
+    "gap": "Advice from Theorem 2: smaller α, smaller generalisation gap",
     "Hessian": "MPGD lowers the trace of the Hessian of a network",
 }
 RULE: Final = (
@@ -65,7 +65,7 @@ def _by_scheme(records: Sequence[Record], name: str) -> dict[str, Record]:
 def _finding(name: str, verdict: Verdict) -> Finding:
     headline = next(text for word, text in HEADLINES.items() if word in verdict.claim)
     reason = str(verdict).removeprefix(f"{verdict.claim}: {verdict.word}; ")
-    return Finding(headline, name, verdict.claim, verdict.word, reason, as_stated=True)
+    return Finding(headline, name, verdict.claim, verdict.word, reason, "stated")
 
 
 def _draw(ax: Any, records: dict[str, Record], quantity: str, title: str) -> None:

@@ -17,7 +17,7 @@ from mpgd.experiments.implicit import (
 )
 from mpgd.experiments.implicit_figure import SHOWN, TITLES, draw_cases, draw_epsilon
 from mpgd.experiments.store import Record
-from mpgd.report.content import Block, Finding, Findings, Panel, Plate, Text
+from mpgd.report.content import Basis, Block, Finding, Findings, Panel, Plate, Text
 from mpgd.report.shelf import commonest, known
 from mpgd.report.tables import table
 
@@ -73,8 +73,8 @@ def findings(records: Sequence[Record]) -> list[Finding]:
             good = sum(each <= AGREE for each in z)
             reason = f"agrees in {good} of {len(z)} cases; at most {max(z):.1f} standard errors off"
             word = "supported" if good == len(z) else "contradicted"
-            stated = theory == "printed"
-            found.append(Finding(HEADLINE, setting, TITLES[name], word, reason, stated))
+            basis: Basis = "stated" if theory == "printed" else "corrected"
+            found.append(Finding(HEADLINE, setting, TITLES[name], word, reason, basis))
     return found
 
 

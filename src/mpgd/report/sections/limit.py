@@ -20,6 +20,7 @@ from mpgd.experiments.limit_figure import (
 from mpgd.experiments.noise import FIRST_SIGN
 from mpgd.experiments.store import Record
 from mpgd.report.content import Block, Finding, Findings, Panel, Plate, Text
+from mpgd.report.sections.common import BASES
 from mpgd.report.shelf import commonest, known, part
 from mpgd.report.tables import table
 
@@ -91,8 +92,7 @@ def findings(law: Sequence[Record], drivers: Sequence[Record]) -> list[Finding]:
             reason += f"; to the symmetric equation {record.metrics['ks']:.3f}"
         setting = "fresh signs" if _signs(record) == "fresh" else "signs as printed"
         claim = f"{h['loss']}, {h['kind']} noise, β = {h['beta']:g}, m = {h['m']:,}"
-        stated = _signs(record) == "product"
-        found.append(Finding(HEADLINE, setting, claim, word, reason, stated))
+        found.append(Finding(HEADLINE, setting, claim, word, reason, BASES[_signs(record)]))
     return sorted(found, key=lambda finding: finding.setting, reverse=True)
 
 

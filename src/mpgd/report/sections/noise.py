@@ -17,6 +17,7 @@ from mpgd.experiments.noise_figure import (
 )
 from mpgd.experiments.store import Record
 from mpgd.report.content import Block, Finding, Findings, Panel, Plate, Text
+from mpgd.report.sections.common import BASES
 from mpgd.report.shelf import commonest, known, part
 from mpgd.report.tables import table
 
@@ -75,7 +76,7 @@ def findings(sums: Sequence[Record]) -> list[Finding]:
             f"a perfect sample has {m['ks_of_exact_draws']:.4f}"
         )
         claim = f"{_steps(last):,} steps at β = {h['beta']:g} are near X(1/γ, {h['beta']:g})"
-        found.append(Finding(HEADLINE, setting, claim, word, reason, signs == "product"))
+        found.append(Finding(HEADLINE, setting, claim, word, reason, BASES[signs]))
     return found
 
 
