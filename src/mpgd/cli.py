@@ -321,8 +321,8 @@ def write_report(folder: Path, file: Path, terminal: Terminal) -> dict[str, Any]
     from mpgd import report
 
     written = asdict(report.write(folder, file)) | {"file": str(file)}
-    for part in written["missing"]:
-        terminal.say(f"the report lacks: {part}")
+    if written["missing"]:
+        terminal.say(f"the report lacks: {', '.join(written['missing'])}")
     for name in written["unusable"]:
         terminal.say(f"not usable: {name}")
     terminal.say(f"report: {file}")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PLAIN_WIDTH: Final = 120  # of tables where there is no terminal to ask
+TINY: Final = 1e-12  # what is shown as 0
 
 
 class Terminal:
@@ -101,6 +102,6 @@ def _text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(_text, value))
     if isinstance(value, float):
-        return f"{value:.10g}"
+        return f"{value if abs(value) > TINY else 0.0:.6g}"
     words = {"None": "none", "True": "yes", "False": "no"}
     return words.get(str(value), str(value))

@@ -93,6 +93,8 @@ class Context:
         check_integer("seeds", self.seeds, 1)
         check_integer("workers", self.workers, 1)
         check_choice("device", self.device, ("cpu", "cuda"))
+        if self.data is not None and not self.data.is_dir():
+            raise ValueError(f"data must be a folder, got {str(self.data)!r}")
 
     @property
     def protocols(self) -> tuple[str, ...]:

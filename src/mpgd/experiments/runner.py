@@ -78,7 +78,7 @@ class Labels:
     def __call__(self, item: Batch) -> str:
         """Return what a line of progress says."""
         batch = self.batch or item
-        return f"{batch[0].experiment}, {batch[0].protocol}: {len(batch)} runs"
+        return f"{batch[0].experiment}, {batch[0].protocol}: {len(batch)} run{'s' if len(batch) > 1 else ''}"
 
 
 def split(runs: Iterable[Run], largest: Callable[[Run], int]) -> list[Batch]:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 Word = Literal["supported", "contradicted", "undecided"]
 WORDS: tuple[Word, ...] = ("supported", "contradicted", "undecided")
+FEW = 6  # rows of a table that is shown unasked
 Basis = Literal["stated", "scripts", "corrected", "elsewhere"]  # what a claim was tested on
 
 
@@ -33,10 +34,11 @@ class Commands:
 
 @dataclass(frozen=True)
 class Missing:
-    """What is not in the store, and the command that makes it."""
+    """What is not in the store, and the command that makes it; ``begun`` if some of it is there."""
 
     text: str
     command: str
+    begun: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,15 +72,18 @@ class Table:
         caption: what it shows.
         columns: its headings.
         rows: its cells.
-        folded: whether a reader opens it only when he wants to.
         wordy: whether its cells hold sentences.
     """
 
     caption: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
-    folded: bool = False
     wordy: bool = False
+
+    @property
+    def is_long(self) -> bool:
+        """Whether a page shows it only when a reader opens it."""
+        return len(self.rows) > FEW
 
 
 @dataclass(frozen=True)
@@ -178,6 +183,11 @@ class Section:
     def is_missing(self) -> bool:
         """Whether the store has nothing of it."""
         return all(isinstance(block, Missing) for block in self.blocks)
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether the store has some of it only."""
+        return any(isinstance(block, Missing) and block.begun for block in self.blocks)
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import sqrt
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite, sqrt
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,15 +15,20 @@ from mpgd.report.drawing import GREY, ORANGE, color
 
 Array = NDArray[np.float64]
 
+Middle = Literal["mean", "median"]
+
 VARIANTS: Final = {"plain": ("o", -1), "symmetric": ("s", 1)}  # marker, which way it is shifted
 
 
 def against_gamma(
     ax: Any, records: Sequence[Record], columns: Columns, gammas: Sequence[float], beta: float,
-    title: str,
+    title: str, middle: Middle = "mean",
 ) -> None:  # fmt: skip
-    """Draw means with 95 % bars of MPGD, of Gaussian noise and of descent, and the paper's."""
-    held = {name: summary(by_seed(each, columns.metric).values())
+    """Draw MPGD, Gaussian noise and descent, with the paper's means.
+
+    A mean has a bar of 95 %; a median, for what has heavy tails, one from quartile to quartile.
+    """
+    held = {name: _spread(by_seed(each, columns.metric).values(), middle)
             for name, each in by_scheme(records).items()}  # fmt: skip
     step = 0.012
     if "gd" in held:
@@ -46,19 +51,29 @@ def against_gamma(
         if known:
             ax.plot(np.array(list(known)) + side * step, list(known.values()), "D", mfc="none",
                     color=look["color"], ms=5, mew=1, label=f"printed, {variant}")  # fmt: skip
-    ax.set(title=title, xlabel="γ", ylabel=columns.title, xticks=list(gammas))
+    ylabel = columns.title if middle == "mean" else f"{columns.title}, {middle}"
+    ax.set(title=title, xlabel="γ", ylabel=ylabel, xticks=list(gammas))
 
 
-def _bars(ax: Any, place: Any, held: Sequence[Any], fmt: str, label: str, **look: Any) -> None:
-    means = [one.mean for one in held]
-    errors = [1.96 * one.std / sqrt(one.count) if one.count > 1 else 0.0 for one in held]
-    ax.errorbar(place, means, errors, fmt=fmt, label=label, **look)
+def _spread(values: Iterable[float], middle: Middle) -> Array:
+    """Return the low end, the middle and the high end of runs that did not diverge."""
+    x = np.array([value for value in values if isfinite(value)])
+    if middle == "median":
+        return np.quantile(x, [0.25, 0.5, 0.75]) if len(x) else np.full(3, np.nan)
+    found = summary(x)
+    half = 1.96 * found.std / sqrt(found.count) if found.count > 1 else 0.0
+    return found.mean + half * np.array([-1.0, 0.0, 1.0])
 
 
-def _band(ax: Any, held: Any, shade: str, style: str, label: str) -> None:
-    half = 1.96 * held.std / sqrt(held.count) if held.count > 1 else 0.0
-    ax.axhspan(held.mean - half, held.mean + half, color=shade, alpha=0.18, lw=0)
-    ax.axhline(held.mean, color=shade, ls=style, lw=1.1, label=label)
+def _bars(ax: Any, place: Any, held: Sequence[Array], fmt: str, label: str, **look: Any) -> None:
+    low, middle, high = np.reshape(held, (-1, 3)).T
+    ax.errorbar(place, middle, [middle - low, high - middle], fmt=fmt, label=label, **look)
+
+
+def _band(ax: Any, held: Array, shade: str, style: str, label: str) -> None:
+    low, middle, high = held
+    ax.axhspan(low, high, color=shade, alpha=0.18, lw=0)
+    ax.axhline(middle, color=shade, ls=style, lw=1.1, label=label)
 
 
 def on_the_way(
@@ -80,7 +95,7 @@ def on_the_way(
 
 def bands(
     ax: Any, schemes: Mapping[str, Sequence[Record]], x: str, y: str,
-    looks: Mapping[str, Mapping[str, Any]], middle: str = "median",
+    looks: Mapping[str, Mapping[str, Any]], middle: Middle = "median",
 ) -> None:  # fmt: skip
     """Draw for each scheme the median or mean of a curve over seeds, and where half of them are.
 

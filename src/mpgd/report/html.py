@@ -175,7 +175,7 @@ def _block(block: Block, name: str) -> str:
             return _commands(block)
         case Missing():
             return (
-                f'<div class="missing"><p>{_inline(block.text)} To make it:</p>'
+                f'<div class="missing"><p>{_inline(block.text)}</p>'
                 f"<pre><code>{escape(block.command)}</code></pre></div>\n"
             )
         case Table():
@@ -195,7 +195,7 @@ def _findings(block: Findings) -> str:
         f"<li><strong>{escape(headline)}</strong>{_settings(found)}</li>"
         for headline, found in by_headline(block.items).items()
     )
-    strip = f'<ul class="claims">{counted}</ul>' if verdicts.folded else ""
+    strip = f'<ul class="claims">{counted}</ul>' if verdicts.is_long else ""
     return f'{strip}{_table(verdicts)}<p class="rule">{_inline(block.rule)}</p>\n'
 
 
@@ -218,9 +218,10 @@ def _table(table: Table) -> str:
         f"<caption><span>{_inline(table.caption)}</span></caption><thead>{_groups(table.columns)}"
         f"<tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>\n"
     )
-    if not table.folded:
+    if not table.is_long:
         return box
-    return f"<details><summary>{_inline(table.caption)}</summary>{box}</details>\n"
+    said = f"{_inline(table.caption)} <small>{len(table.rows)} rows</small>"
+    return f"<details><summary>{said}</summary>{box}</details>\n"
 
 
 def _groups(columns: Sequence[Column]) -> str:

@@ -75,7 +75,7 @@ def _block(block: Block, figures: Figures) -> Iterator[str]:
         case Commands():
             yield _code(block.lines)
         case Missing():
-            yield f"{_inline(block.text)} To make it:"
+            yield _inline(block.text)
             yield _code([block.command])
         case Table():
             yield f"**{_inline(block.caption)}**"

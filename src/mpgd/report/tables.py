@@ -27,7 +27,6 @@ from mpgd.experiments.store import Record
 from mpgd.report.content import WORDS, Cell, Column, Findings, Table
 
 NUMBER: Final = re.compile(r"[-+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
-FEW: Final = 6  # verdicts that are shown unasked
 SAME_SEEDS: Final = range(1, 6)  # the paper's five
 
 
@@ -46,12 +45,11 @@ def table(
     caption: str,
     columns: Sequence[str],
     rows: Iterable[Sequence[str]],
-    folded: bool = False,
     wordy: bool = False,
 ) -> Table:
     """Return a table of texts."""
     body = tuple(tuple(cell(text) for text in row) for row in rows)
-    return Table(caption, tuple(Column(title) for title in columns), body, folded, wordy)
+    return Table(caption, tuple(Column(title) for title in columns), body, wordy)
 
 
 @dataclass(frozen=True)
@@ -84,10 +82,11 @@ def scheme_table(
     rows = {name: [Cell(name), *(cell(printed[name]) for _ in columns[1:])] for name in known}
     for setting in settings:
         values = _values(setting)
-        count = max(map(len, values.values()))
-        again = setting.as_printed and count > len(SAME_SEEDS)
-        own = ["ours", *(["seeds 1–5"] if again else ()), "minus descent", "minus Gaussian"]
-        columns += [Column(title, f"{setting.title}, {count} seeds") for title in own]
+        counts = sorted(map(len, values.values()))
+        again = setting.as_printed and counts[-1] > len(SAME_SEEDS)
+        own = ["ours", *(["seeds 1–5"] if again else ()), "− descent", "− Gaussian"]
+        seeds = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
+        columns += [Column(title, f"{setting.title}, {seeds} seeds") for title in own]
         for name, row in rows.items():
             row += _compared(name, setting.columns.digits, values, direction, again)
     return Table(caption, tuple(columns), tuple(map(tuple, rows.values())))
@@ -130,4 +129,4 @@ def findings_table(found: Findings) -> Table:
          Cell(one.reason))
         for one in found.items
     )  # fmt: skip
-    return Table(f"{len(rows)} verdicts", columns, rows, len(rows) > FEW, wordy=True)
+    return Table(f"{len(rows)} verdicts", columns, rows, wordy=True)

@@ -19,6 +19,7 @@ from mpgd.report.tables import table
 TITLE: Final = "The audit"
 MEANINGS: Final = DEVIATIONS | {PAPER: "the text's protocol", TOGETHER: "the scripts' protocol"}
 INTERVAL: Final = re.compile(r"([-+][\d.]+) \[([-+][\d.]+), ([-+][\d.]+)\]")
+NAMES: Final = {"airfoil": "Airfoil", "ecg": "ECG", "valley": "Valley"}
 MANY: Final = 6  # rows of a table that is worth a picture
 
 Rows = Sequence[Sequence[str]]
@@ -29,7 +30,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     found = tables(records)
     panels = tuple(panel for each in found for panel in _panels(*each))
     picture = [Plate("audit", "What each deviation changes against the text's protocol, with 95 % "
-                     "intervals; red where the interval leaves out 0.", panels)]  # fmt: skip
+                     "intervals; orange where the interval leaves out 0.", panels)]  # fmt: skip
     return [
         Text(
             "The released scripts do not do what the text says. Starting from the text's protocol, "
@@ -44,20 +45,21 @@ def blocks(records: Sequence[Record]) -> list[Block]:
 
 
 def _named(title: str) -> str:
-    return title.removeprefix("audit, ").capitalize()
+    study, _, scheme = title.removeprefix("audit, ").partition(", ")
+    return f"{NAMES.get(study, study)}, {scheme}"
 
 
 def _panels(title: str, headings: Sequence[str], rows: Rows) -> Iterator[Panel]:
     if len(rows) < MANY:
         return
     for place in range(2, len(headings), 2):
-        what = f"{_named(title)}: {headings[place - 1]}"
+        metric = headings[place - 1]
         differences = {row[0]: row[place] for row in rows}
-        draw = partial(_draw, differences=differences, title=what)
-        yield Panel(draw, f"{what}: the change by each deviation.", left=0.36)
+        draw = partial(_draw, differences=differences, title=_named(title), metric=metric)
+        yield Panel(draw, f"{_named(title)}: change of {metric} by each deviation.", left=0.34)
 
 
-def _draw(ax: Any, differences: dict[str, str], title: str) -> None:
+def _draw(ax: Any, differences: dict[str, str], title: str, metric: str) -> None:
     """Draw a difference and its interval for each deviation, the first on top."""
     held = {name: found for name, text in differences.items() if (found := INTERVAL.match(text))}
     for place, found in enumerate(held.values()):
@@ -67,5 +69,6 @@ def _draw(ax: Any, differences: dict[str, str], title: str) -> None:
                     color=color, elinewidth=1.2, capsize=2)  # fmt: skip
     ax.axvline(0.0, color=GREY, lw=0.8)
     ax.set_yticks(range(len(held)), [name.replace("_", " ") for name in held])
-    ax.set(ylim=(len(held) - 0.5, -0.5), xlabel="change against the text's protocol")
-    ax.set_title(title, x=-0.5, fontsize=8.5)
+    ax.locator_params(axis="x", nbins=5)
+    ax.set(ylim=(len(held) - 0.5, -0.5), xlabel=f"change of {metric}")
+    ax.set_title(title, fontsize=8.5)

@@ -12,7 +12,14 @@ from mpgd.experiments.statistics import Columns, Direction, by_scheme
 from mpgd.experiments.store import Record
 from mpgd.report.content import Block, Findings, Panel, Plate, Text
 from mpgd.report.curves import against_gamma, on_the_way
-from mpgd.report.sections.common import PROTOCOLS, RULE, findings, scheme_names, under
+from mpgd.report.sections.common import (
+    PROTOCOLS,
+    RULE,
+    findings,
+    scheme_names,
+    under,
+    unfinished,
+)
 from mpgd.report.shelf import chosen, commonest, part
 from mpgd.report.tables import Setting, scheme_table
 
@@ -47,6 +54,7 @@ def _study(study: str, records: Sequence[Record]) -> Iterator[Block]:
     order = scheme_names(record for own in held.values() for record in own)
     size = cifar10.describe(dict(records[-1].run.hyperparameters))
     yield Text(f"{size[0].upper()}{size[1:]}.")
+    yield from unfinished("cifar10", held, partial(cifar10.tasks, study=cifar10.FULL))
     found = under(findings(held, "", cifar10.verdicts, 2, titles), HEADLINES)
     if study != "full":  # no test of what the paper states
         found = tuple(replace(one, basis="elsewhere") for one in found)

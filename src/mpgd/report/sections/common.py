@@ -7,13 +7,14 @@ from dataclasses import replace
 from math import isfinite
 from typing import Final
 
-from mpgd.experiments.statistics import LEAST, Columns, Verdict
+from mpgd.experiments import NEEDS
+from mpgd.experiments.statistics import LEAST, Columns, Verdict, by_scheme
 from mpgd.experiments.store import Record, Run
-from mpgd.report.content import Basis, Finding
+from mpgd.report.content import Basis, Finding, Missing
 from mpgd.report.shelf import chosen
 from mpgd.report.tables import Setting
 
-PROTOCOLS: Final = {"released": "as the scripts ran", "paper": "as the text says"}
+PROTOCOLS: Final = {"paper": "as the text says", "released": "as the scripts ran"}
 RULE: Final = (
     "Rule: runs of two schemes with one seed start alike, so their difference is taken seed by "
     "seed; a claim is supported if the whole 95 % bootstrap interval of the mean difference has "
@@ -22,7 +23,34 @@ RULE: Final = (
 )
 BASES: Final[dict[str, Basis]] = {"product": "stated", "fresh": "corrected"}  # sign rules
 FEW: Final = 20  # seeds, below which a percentile interval is too short
+WITH_DATA: Final = (*NEEDS, "audit", "cifar10", "generalization")
 ByProtocol = Mapping[str, Sequence[Record]]
+
+
+def command(*names: str, options: str = "") -> str:
+    """Return the command that runs these experiments.
+
+    Examples:
+        >>> command("valley", "ecg", options="--seeds 20")
+        'mpgd reproduce valley ecg --seeds 20 --data DIR'
+    """
+    data = "--data DIR" if set(names) & set(WITH_DATA) else ""
+    return " ".join(filter(None, ("mpgd reproduce", *names, options, data)))
+
+
+def unfinished(
+    name: str, held: ByProtocol, tasks: Callable[[str, Sequence[int]], list[Run]]
+) -> tuple[Missing, ...]:
+    """Return how to finish an experiment in which some schemes have fewer seeds than others."""
+    uneven, most = [], 0
+    for title, own in held.items():
+        schemes = by_scheme(own)
+        counts = [len(schemes.get(task.scheme, ())) for task in tasks(own[0].run.protocol, [1])]
+        if min(counts) < max(counts):
+            uneven.append(f"{PROTOCOLS.get(title, title)}, {min(counts)} to {max(counts)} seeds")
+            most = max(most, *counts)
+    text = f"Unfinished: {'; '.join(uneven)}. To finish it, run again:"
+    return (Missing(text, command(name, options=f"--seeds {most}"), begun=True),) * bool(uneven)
 
 
 def finished(
@@ -73,7 +101,10 @@ def finding(headline: str, setting: str, verdict: Verdict, digits: int) -> Findi
     reason += ", too few for a sure interval" if found.count < FEW else ""
     reason += f", {found.diverged} more diverged" if found.diverged else ""
     if verdict.word == "undecided" and isfinite(found.visible):
-        reason += f"; one of {found.visible:.{digits}f} would have been seen with probability 0.8"
+        reason += (
+            f"; a true difference of {found.visible:.{digits}f} would have been seen with "
+            "probability 0.8"
+        )
     return Finding(headline, setting, verdict.claim, verdict.word, reason, basis)
 
 

@@ -11,7 +11,14 @@ from mpgd.experiments import digits
 from mpgd.experiments.store import Record
 from mpgd.report.content import Block, Findings, Panel, Plate, Text
 from mpgd.report.curves import against_gamma
-from mpgd.report.sections.common import PROTOCOLS, RULE, findings, scheme_names, under
+from mpgd.report.sections.common import (
+    PROTOCOLS,
+    RULE,
+    findings,
+    scheme_names,
+    under,
+    unfinished,
+)
 from mpgd.report.shelf import chosen, commonest
 from mpgd.report.tables import Setting, scheme_table
 
@@ -40,6 +47,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
         for columns in digits.METRICS
     ]  # fmt: skip
     return [
+        *unfinished("digits", {"on digits": own}, lambda protocol, seeds: digits.tasks(seeds)),
         Text(
             "A 64-16-10 ReLU net on scikit-learn's digits, 300 training images, full batch. The "
             "paper has no such experiment: it is a check of its claims on other data, with the "

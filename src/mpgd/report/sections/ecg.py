@@ -8,11 +8,18 @@ from typing import Any, Final
 
 from mpgd.experiments import ecg
 from mpgd.experiments.statistics import Columns, by_scheme
-from mpgd.experiments.store import Record
+from mpgd.experiments.store import Record, Run
 from mpgd.report.content import Block, Findings, Missing, Panel, Plate, Text
 from mpgd.report.curves import against_gamma, on_the_way
 from mpgd.report.drawing import GREY
-from mpgd.report.sections.common import PROTOCOLS, RULE, findings, scheme_names
+from mpgd.report.sections.common import (
+    PROTOCOLS,
+    RULE,
+    command,
+    findings,
+    scheme_names,
+    unfinished,
+)
 from mpgd.report.shelf import chosen, commonest
 from mpgd.report.tables import Setting, scheme_table
 
@@ -36,6 +43,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
         for title, own in held.items() for beta in ecg.BETAS
     ]  # fmt: skip
     return [
+        *unfinished("ecg", held, _one_depth),
         Text(
             "A sigmoid net of width 32, full batch, perturbed for the first 500 of 1000 steps. The "
             "text says one hidden layer, the script has two: as the text says, both are run. As "
@@ -69,10 +77,17 @@ def by_depth(records: Sequence[Record]) -> dict[str, list[Record]]:
     return {name: own for name, own in held.items() if own}
 
 
+def _one_depth(protocol: str, seeds: Sequence[int]) -> list[Run]:
+    tasks = ecg.tasks(protocol, seeds)
+    return [task for task in tasks
+            if task.hyperparameters["widths"] == tasks[0].hyperparameters["widths"]]  # fmt: skip
+
+
 def _figure_three(held: Mapping[str, Sequence[Record]]) -> Block:
     if not any("test_accuracy" in record.curves for own in held.values() for record in own):
         return Missing("Figure 3, the accuracy on the way, is not in these records: they are of "
-                       "an earlier version.", "mpgd reproduce ecg --out NEW")  # fmt: skip
+                       "an earlier version. To make it:",
+                       command("ecg", options="--out NEW"))  # fmt: skip
     panels = [
         Panel(partial(_draw, schemes=by_scheme(own), beta=beta,
                       title=f"{_short(title)}, β = {beta:g}"),

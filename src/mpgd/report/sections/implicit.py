@@ -59,7 +59,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
               tuple(panels)),
         table(f"Coefficient of ε² in E R(x_k), γ = {GAMMA}; z in standard errors",
               ["loss", "drivers", "measured", "s.e.", "completed", "z", "printed", "z",
-               "agrees"], map(row, held), folded=True),
+               "agrees"], map(row, held)),
     ]  # fmt: skip
 
 

@@ -63,7 +63,6 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             f"Distances to the equation at t = {TIMES[-1]:g}, by steps a unit of time",
             ["case", "β", "signs", *(f"m = {m:,}" for m in steps), "sampling alone"],
             rows(ordered, steps),
-            folded=True,
         ),
         Text(
             "In the table, `product*` is the distance to the equation with skewness β, as claimed, "

@@ -21,6 +21,7 @@ from mpgd.report.sections.common import (
     finished,
     scheme_names,
     settings,
+    unfinished,
 )
 from mpgd.report.shelf import commonest, part
 from mpgd.report.tables import scheme_table, table
@@ -38,6 +39,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     held = finished(steps, valley.tasks)
     paths = part(records, part="landscape")
     found: list[Block] = [
+        *unfinished("valley", held, valley.tasks),
         Text(
             "The loss v² |u|² / 2 has all of v = 0 as minima; the flattest is at u = 0. The paper "
             "says that descent stays where it starts, Gaussian noise does not converge, and MPGD "
