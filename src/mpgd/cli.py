@@ -240,17 +240,18 @@ COMMANDS: Final = ("reproduce", "report", "lab", "noise", "info", "completion")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    kept = "; finished runs are kept" if arguments[:1] == ["reproduce"] else ""
     if list(arguments) == ["--version"]:
         print(f"mpgd {mpgd.__version__}")
         return OK
     try:
-        with termination():
+        with termination(kept):
             parse(arguments).run()
-            sys.stdout.flush()
+            print(end="", flush=True)
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else (FAILED if leaving.code else OK)
     except KeyboardInterrupt:
-        return fail(INTERRUPTED, "interrupted; finished runs are kept")
+        return fail(INTERRUPTED, f"interrupted{kept}")
     except UsageError as mistake:
         return fail(USAGE, str(mistake))
     except BrokenPipeError:
@@ -265,7 +266,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         RuntimeError,
         MemoryError,
     ) as problem:
-        return fail(FAILED, str(problem))
+        return fail(FAILED, str(problem) or type(problem).__name__)
     return OK
 
 
@@ -302,11 +303,11 @@ def usage_errors() -> Iterator[None]:
 
 
 @contextmanager
-def termination() -> Iterator[None]:
+def termination(kept: str) -> Iterator[None]:
     """Leave cleanly on SIGTERM: temporary files are removed on the way out."""
 
     def leave(number: int, frame: FrameType | None) -> None:
-        print("mpgd: terminated; finished runs are kept", file=sys.stderr)
+        print(f"mpgd: terminated{kept}", file=sys.stderr)
         sys.exit(TERMINATED)
 
     before = signal.signal(signal.SIGTERM, leave)

@@ -37,8 +37,13 @@ class Terminal:
             from rich.console import Console
         except ImportError:
             raise ImportError('progress needs rich: pip install "mpgd[lab]"') from None
+
+        class Ours(Console):
+            def on_broken_pipe(self) -> None:
+                raise  # rich would leave with exit code 1
+
         width = None if self.stream.isatty() else PLAIN_WIDTH
-        return Console(
+        return Ours(
             file=self.stream, quiet=self.quiet, highlight=False,
             width=width, soft_wrap=width is not None,
         )  # fmt: skip

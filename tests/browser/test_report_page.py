@@ -24,7 +24,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_section_is_shown_without_an_error_or_a_request(browser: Browser, page: Path) -> None:
     browser.open(page)
-    for name in ("summary", "runs", *PARTS, "files"):
+    for name in ("summary", "runs", *PARTS):
         assert browser.find(f"#{name}").is_displayed()
     assert browser.find("#limit pre").text == "mpgd reproduce limit"
     assert len(browser.all(".panel svg")) > 10
@@ -38,6 +38,9 @@ def test_tables_sort_by_mouse_and_by_keyboard(browser: Browser, page: Path) -> N
     browser.look(still=True)  # a click does not wait for a page that glides
     browser.open(page)
     browser.run("document.querySelector('#digits .scroll:has(.groups)').id = 'chosen'")
+    assert not browser.find("#chosen table").is_displayed()
+    browser.find("details:has(#chosen) summary").send_keys(Keys.ENTER)
+    assert browser.find("#chosen table").is_displayed()
 
     def column() -> list[float]:
         rows = "[...document.querySelector('#chosen table').tBodies[0].rows]"
@@ -86,6 +89,33 @@ def test_the_valley_turns_and_hides_paths(browser: Browser, page: Path) -> None:
     pictures.append(drawn())
     assert len(set(pictures)) == 3
     assert browser.errors() == []
+
+
+def test_folded_tables_are_printed(browser: Browser, page: Path) -> None:
+    def seen() -> bool:
+        return bool(browser.run(f"return {table}.checkVisibility() && {table}.offsetHeight > 0"))
+
+    table = "document.querySelector('#digits details table')"
+    browser.open(page)
+    assert not seen()
+    for media, shown in (("print", True), ("", False)):
+        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media})
+        assert seen() == shown
+    browser.run("dispatchEvent(new Event('beforeprint'))")  # what older browsers go by
+    assert seen()
+    browser.run("dispatchEvent(new Event('afterprint'))")
+    assert not seen()
+
+
+def test_the_first_column_stays_while_a_table_scrolls(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    place = """
+        const box = document.querySelector('#airfoil details:has(.groups) .scroll');
+        box.closest('details').open = true;
+        box.scrollLeft = 200;
+        return [...box.querySelectorAll('tr > :first-child')].map(
+            (cell) => cell.getBoundingClientRect().left - box.getBoundingClientRect().left)"""
+    assert set(browser.run(place)) == {1}  # the border
 
 
 def test_a_phone_scrolls_tables_but_not_the_page(browser: Browser, page: Path) -> None:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 import results
 from mpgd import report
@@ -13,6 +14,7 @@ from mpgd.experiments import airfoil, ecg
 from mpgd.experiments.statistics import Columns
 from mpgd.experiments.store import Record, Run, Store
 from mpgd.report.content import Finding, Findings, Section
+from mpgd.report.curves import Middle, against_gamma
 from mpgd.report.page import PARTS
 from mpgd.report.shelf import read
 from mpgd.report.summary import claims, conclusions
@@ -50,13 +52,53 @@ def test_markdown_has_every_printed_number_and_escapes_what_it_shows(document: P
     assert len(re.findall(r"(?<!\\)\|", row)) == 7  # six cells
 
 
+def test_paths_too_short_to_be_seen_are_named(document: Path) -> None:
+    captions = [line for line in document.read_text().splitlines() if "hardly seen" in line]
+    assert captions
+    assert all("gradient descent (within 0)" in line for line in captions)
+
+
+def test_an_uneven_sweep_says_how_many_seeds_and_how_to_go_on(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    for run in airfoil.tasks("paper", [1, 2, 3]):
+        if run.scheme == "gd" or run.seed == 1:
+            store.save(run, {"test_rmse": 0.4, "gap": 0.1}, {}, seconds=1.0)
+    text = report.write(tmp_path, tmp_path / "results.md").file.read_text()
+    assert "as the text says, 1 to 3 seeds: ours" in text
+    assert "Unfinished: as the text says, 1 to 3 seeds. To finish it, run again:" in text
+    assert "    mpgd reproduce airfoil --seeds 3 --data DIR # not finished yet\n" in text
+
+
+def test_protocols_of_unlike_size_have_commands_of_their_own(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    for run in [*airfoil.tasks("paper", [1, 2]), *airfoil.tasks("released", [1])]:
+        metrics = {"test_rmse": 0.4, "gap": 0.1, "released_gap": 0.1}
+        store.save(run, metrics, {}, seconds=1.0)
+    text = report.write(tmp_path, tmp_path / "results.md").file.read_text()
+    assert "    mpgd reproduce airfoil --protocol paper --seeds 2 --data DIR\n" in text
+    assert "    mpgd reproduce airfoil --protocol released --seeds 1 --data DIR\n" in text
+    assert "nfinished" not in text
+    assert text.index("as the text says, 2 seeds") < text.index("as the scripts ran, 1 seed:")
+
+
 def test_an_empty_store_names_the_command_of_every_part(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     written = report.write(tmp_path, tmp_path / "report.html")
     assert written.missing == tuple(PARTS)
     page = written.file.read_text()
     assert all(f"mpgd reproduce {name}" in page for name in PARTS)
+    assert page.count("--data DIR</code>") == 5  # of airfoil, ecg, cifar10, audit, generalization
+    assert 'href="#files"' not in page
     assert "No claim has been tested yet" in page
+
+
+def test_records_of_an_unknown_protocol_do_not_stop_the_page(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    store.save(Run("digits", "x; rm -rf ~", "gd", {"steps": 1}, 1), {}, {}, seconds=1.0)
+    written = report.write(tmp_path, tmp_path / "results.md")
+    assert "digits" in written.missing
+    assert "    mpgd reproduce digits\n" in written.file.read_text()
+    assert "reproduce digits --protocol" not in written.file.read_text()
 
 
 def test_half_a_sweep_gives_a_table_without_verdicts(tmp_path: Path) -> None:
@@ -93,6 +135,19 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def record(scheme: str, seed: int, value: float) -> Record:
     return Record(Run("x", "paper", scheme, {}, seed), {"error": value}, {}, 1.0, {}, None)
+
+
+@pytest.mark.parametrize(("middle", "most"), [("median", 1.1), ("mean", 100.0)])
+def test_one_wild_run_does_not_move_a_median(middle: Middle, most: float) -> None:
+    records = [record("mpgd plain 0.6 beta 0.5", seed, 1.0) for seed in range(9)]
+    records += [record("mpgd plain 0.6 beta 0.5", 9, 1000.9), record("gd", 1, 1.0)]
+    records += [record("mpgd plain 0.6 beta 0.5", 10, float("nan"))]  # it diverged
+    ax = Figure().add_subplot()
+    columns = Columns("error", "error", 2, lambda name: "")
+    against_gamma(ax, records, columns, [0.6], 0.5, "", middle)
+    (line,) = [line for line in ax.get_lines() if line.get_marker() == "o"]
+    assert line.get_ydata() == pytest.approx(1.0 if middle == "median" else 100.99)
+    assert (ax.get_ylim()[1] < most) == (middle == "median")
 
 
 @pytest.mark.parametrize(

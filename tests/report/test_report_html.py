@@ -10,13 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import results
 from mpgd import report
 from mpgd.experiments import airfoil, cifar10, ecg
+from mpgd.experiments.cifar10_checkpoint import Checkpoint, Progress
 from mpgd.experiments.store import Record, Run
 from mpgd.report.page import PARTS
 
+GOING_ON = next(task for task in cifar10.tasks("paper", [7], results.STUDY)
+                if task.scheme.startswith("mpgd"))  # fmt: skip
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>`[x](javascript:alert(3))|-->"
 
 
@@ -76,8 +80,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (store.folder / f"{'0' * 64}.json").write_text('{"format": "mpgd-run-1", ')
     (store.folder / "shopping <b>list.json").write_text('["milk"]')
     (store.folder / "0123-4567.tmp").write_text("half a rec")
-    (folder / "checkpoints").mkdir()
-    (folder / "checkpoints" / "running.pt").write_bytes(b"\x80\x02")
+    checkpoints = folder / "checkpoints"
+    model = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    Checkpoint(GOING_ON, checkpoints, every=0.0).save(Progress(1), model, optimizer)
+    (checkpoints / "running.pt").write_bytes(b"\x80\x02")
     return folder
 
 
@@ -93,7 +100,7 @@ def page(written: report.Written) -> Page:
 
 def test_every_section_has_something_to_show(written: report.Written, page: Page) -> None:
     assert written.missing == ()
-    assert {"summary", "runs", *PARTS, "files"} <= set(page.all("id"))
+    assert {"summary", "runs", *PARTS, "unfinished", "files"} <= set(page.all("id"))
     assert written.file.stat().st_size < 8e6
 
 
@@ -129,7 +136,7 @@ def test_ids_are_unique_and_every_link_leads_somewhere(page: Page) -> None:
         ("0" * 64 + ".json", "corrupt: not JSON"),
         ("shopping <b>list.json", "foreign: no result file"),
         ("0123-4567.tmp", "unfinished"),
-        ("checkpoints/running.pt", "unfinished"),
+        ("checkpoints/running.pt", "corrupt: no state of a run"),
     ],
 )
 def test_files_that_are_no_results_are_named(
@@ -137,6 +144,14 @@ def test_files_that_are_no_results_are_named(
 ) -> None:
     assert name in written.unusable
     assert re.search(re.escape(name) + r"\s*" + re.escape(why), page.text)
+
+
+def test_a_run_with_a_checkpoint_is_unfinished_not_unusable(
+    written: report.Written, page: Page
+) -> None:
+    assert not [name for name in written.unusable if GOING_ON.key in name]
+    assert re.search(r"cifar10, as the text says, mpgd plain 0.55 beta 0.5, seed 7\s*"
+                     r"mpgd reproduce cifar10 --seeds 7 --data DIR", page.text)  # fmt: skip
 
 
 def test_every_printed_number_is_there(page: Page) -> None:
@@ -150,6 +165,9 @@ def test_figures_say_what_they_show_and_follow_the_theme(page: Page) -> None:
     shown = [attrs for _, attrs in page.elements if attrs.get("role") == "img"]
     assert len(shown) > 60
     assert all(attrs["aria-label"] for attrs in shown)
+    assert "ECG, mpgd plain 0.6 beta 0.5: change of test accuracy, % by each deviation." in [
+        attrs["aria-label"] for attrs in shown
+    ]
     styles = " ".join(page.all("style"))
     assert "var(--blue)" in styles
     assert not re.search(r"#[0-9a-fA-F]{6}", styles)

@@ -8,6 +8,7 @@ that there is always a whole one, and it is taken away when the run is in the st
 from __future__ import annotations
 
 import io
+import json
 import logging
 import os
 import pickle
@@ -112,6 +113,18 @@ class Checkpoint:
         """Take the file away."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
+
+
+def run_in(path: Path) -> Run:
+    """Return the run whose state a file holds."""
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        run = Run(**json.loads(state["run"]))
+    except (pickle.UnpicklingError, RuntimeError, ValueError, LookupError, TypeError, EOFError):
+        raise ValueError("corrupt: no state of a run") from None
+    if run.key != path.stem or not isinstance(run.seed, int):
+        raise ValueError("corrupt: its name is not the hash of its run")
+    return run
 
 
 def _shapes(state: dict[str, Any]) -> dict[str, torch.Size]:

@@ -78,7 +78,8 @@ class Labels:
     def __call__(self, item: Batch) -> str:
         """Return what a line of progress says."""
         batch = self.batch or item
-        return f"{batch[0].experiment}, {batch[0].protocol}: {len(batch)} run{'s' if len(batch) > 1 else ''}"
+        runs = "1 run" if len(batch) == 1 else f"{len(batch)} runs"
+        return f"{batch[0].experiment}, {batch[0].protocol}: {runs}"
 
 
 def split(runs: Iterable[Run], largest: Callable[[Run], int]) -> list[Batch]:
@@ -152,7 +153,7 @@ def _in_processes(context: Context, batches: Sequence[Batch], train: Train) -> I
                 pool, batch, attempt = running.pop(future)
                 try:
                     future.result()
-                except BrokenProcessPool:
+                except (BrokenProcessPool, SystemExit):  # the latter where it was asked to end
                     waiting.append((_again(context, batch, attempt), attempt + 1))
                     pool.shutdown(wait=False)
                     idle.append(_pool())

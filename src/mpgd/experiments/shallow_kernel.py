@@ -14,15 +14,76 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 BLOCK: Final = 128  # examples
+FREE: Final = {"reassoc", "contract", "nsz"}
 
 
-def kernel(function: Any) -> Any:
-    """Compile, and keep on disk."""
-    free = {"reassoc", "contract", "nsz"}
-    return numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=free)(function)
+def inlined(function: Any) -> Any:
+    """Compile as a part of the kernel that calls it.
+
+    Compiled apart, numba would keep two copies of it, and which one runs would depend on whether
+    the caller was compiled now or comes from the cache: with free sums that changes bits.
+    """
+    return numba.njit(inline="always", error_model="numpy", fastmath=FREE)(function)
 
 
-@kernel
+@inlined
+def product(a: Floats, b: Floats) -> float:
+    """Return the inner product."""
+    total = 0.0
+    for e in range(len(a)):
+        total += a[e] * b[e]
+    return total
+
+
+@inlined
+def residuals(x: Floats, X: Floats, first: int, y: Floats, h: Floats, r: Floats) -> None:
+    """Fill h = relu(W X + b) and r = V h + c - y on the examples from ``first`` on."""
+    features, hidden, n = len(X), len(h), len(y)
+    b, V, c = x[hidden * features :], x[hidden * (features + 1) :], x[-1]
+    r[:] = c - y
+    for j in range(hidden):
+        row = h[j, :n]
+        row[:] = b[j]
+        for f in range(features):
+            column, w = X[f, first : first + n], x[j * features + f]
+            for e in range(n):
+                row[e] += w * column[e]
+        v = V[j]
+        for e in range(n):
+            row[e] = row[e] if row[e] > 0.0 else 0.0
+            r[e] += v * row[e]
+
+
+@inlined
+def add_derivatives(g: Floats, X: Floats, first: int, h: Floats, r: Floats) -> None:
+    """Add r h^T, sum r, d X^T and sum d, with d = r where h > 0; h is overwritten by d."""
+    features, hidden, n = len(X), len(h), len(r)
+    b, V = g[hidden * features :], g[hidden * (features + 1) :]
+    for j in range(hidden):
+        d = h[j, :n]
+        V[j] += product(r, d)
+        total = 0.0
+        for e in range(n):
+            d[e] = r[e] if d[e] > 0.0 else 0.0
+            total += d[e]
+        b[j] += total
+        for f in range(features):
+            g[j * features + f] += product(d, X[f, first : first + n])
+    g[-1] += r.sum()
+
+
+@inlined
+def scale(g: Floats, x: Floats, features: int, factor: float) -> None:
+    """Multiply by the factor 2/n, and dW and db by V."""
+    hidden = (len(x) - 1) // (features + 2)
+    V = x[hidden * (features + 1) :]
+    g *= factor
+    for j in range(hidden):
+        g[j * features : (j + 1) * features] *= V[j]
+        g[hidden * features + j] *= V[j]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=FREE)
 def differentiate(
     x: Floats, columns: Floats, targets: Floats, losses: Floats, gradient: Floats
 ) -> None:
@@ -42,60 +103,3 @@ def differentiate(
             add_derivatives(gradient[net], columns[own], first, h, r[: len(y)])
         losses[net] /= examples
         scale(gradient[net], x[net], features, 2.0 / examples)
-
-
-@kernel
-def residuals(x: Floats, X: Floats, first: int, y: Floats, h: Floats, r: Floats) -> None:
-    """Fill h = relu(W X + b) and r = V h + c - y on the examples from ``first`` on."""
-    features, hidden, n = len(X), len(h), len(y)
-    b, V, c = x[hidden * features :], x[hidden * (features + 1) :], x[-1]
-    r[:] = c - y
-    for j in range(hidden):
-        row = h[j, :n]
-        row[:] = b[j]
-        for f in range(features):
-            column, w = X[f, first : first + n], x[j * features + f]
-            for e in range(n):
-                row[e] += w * column[e]
-        v = V[j]
-        for e in range(n):
-            row[e] = row[e] if row[e] > 0.0 else 0.0
-            r[e] += v * row[e]
-
-
-@kernel
-def add_derivatives(g: Floats, X: Floats, first: int, h: Floats, r: Floats) -> None:
-    """Add r h^T, sum r, d X^T and sum d, with d = r where h > 0; h is overwritten by d."""
-    features, hidden, n = len(X), len(h), len(r)
-    b, V = g[hidden * features :], g[hidden * (features + 1) :]
-    for j in range(hidden):
-        d = h[j, :n]
-        V[j] += product(r, d)
-        total = 0.0
-        for e in range(n):
-            d[e] = r[e] if d[e] > 0.0 else 0.0
-            total += d[e]
-        b[j] += total
-        for f in range(features):
-            g[j * features + f] += product(d, X[f, first : first + n])
-    g[-1] += r.sum()
-
-
-@kernel
-def product(a: Floats, b: Floats) -> float:
-    """Return the inner product."""
-    total = 0.0
-    for e in range(len(a)):
-        total += a[e] * b[e]
-    return total
-
-
-@kernel
-def scale(g: Floats, x: Floats, features: int, factor: float) -> None:
-    """Multiply by the factor 2/n, and dW and db by V."""
-    hidden = (len(x) - 1) // (features + 2)
-    V = x[hidden * (features + 1) :]
-    g *= factor
-    for j in range(hidden):
-        g[j * features : (j + 1) * features] *= V[j]
-        g[hidden * features + j] *= V[j]

@@ -28,7 +28,7 @@ from typing import Any, Final
 from mpgd import __version__
 
 FORMAT: Final = "mpgd-run-1"  # a file that does not say so is not ours
-RECORDED: Final = ("torch", "numpy")  # packages whose versions a record holds
+RECORDED: Final = ("torch", "numpy", "numba")  # packages whose versions a record holds
 
 
 class StoreError(OSError):

@@ -117,7 +117,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def _is_from_here(self) -> bool:
         port = self.server.server_address[1]
-        host = self.headers.get("Host", "")
+        host = self.headers.get("Host", "").lower()
+        host = f"{host}:80" if host in HOSTS else host  # browsers leave out the usual port
         site = self.headers.get("Sec-Fetch-Site", "none")  # browsers tell which page is asking
         return host in [f"{name}:{port}" for name in HOSTS] and site in ("none", "same-origin")
 

@@ -106,11 +106,13 @@ def landscape(block: Landscape) -> str:
         figure = Figure(figsize=(6.4, 4.6), layout="constrained")
         ax = figure.add_subplot(projection="3d", computed_zorder=False)
         ax.plot_surface(v, u + 0 * v, _loss(u, v), color=SKY, alpha=0.25, lw=0.2, edgecolor=BLUE)
-        for route in shown:
+        for larger, route in zip(reversed(range(len(shown))), shown, strict=True):
             x, y = np.array(route.v), np.array(route.u)
             path = np.stack([x, y, _loss(y, x)])
             ax.plot(*path, color=route.color, lw=0.9, label=route.label)
-            ax.plot(*path[:, -1:], "o", color=route.color, ms=4)
+            look = {"marker": "o", "color": route.color, "ms": 4 + 3 * larger}  # none hides another
+            ax.plot(*path[:, -1:], **look)
+            ax.plot(*path[:, :1], **look | {"mfc": "none", "ms": 7 + 3 * larger})
         ax.set(xlabel="v", ylabel="|u|", zlabel="loss")
         ax.view_init(30, -55)
         ax.legend(loc="upper left")

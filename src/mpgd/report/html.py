@@ -290,7 +290,10 @@ def _landscape(block: Landscape) -> str:
         for n, r in enumerate(block.routes)
     )
     slider = '<label>steps shown <input type="range" min="1" max="100" value="100"></label>'
-    said = f"{block.caption} Drag, or use the arrow keys, to turn it."
+    said = (
+        f"{block.caption} Drag, or use the arrow keys, to turn it; untick a path to see the others "
+        "closer."
+    )
     return f"""<figure class="landscape" id="figure-{escape(block.name)}">
 <canvas tabindex="0" role="img" aria-label="{escape(said)}"></canvas>
 <script type="application/json">{data}</script>

@@ -1,5 +1,5 @@
 "use strict";
-// Theme, sorting, the section in view, and the valley in three dimensions. The page reads without it.
+// Theme, sorting, printing, the section in view, and the valley in three dimensions. The page reads without it.
 
 const root = document.documentElement;
 
@@ -59,6 +59,15 @@ for (const button of document.querySelectorAll("thead button")) {
   button.addEventListener("click", () => sortBy(button.closest("th")));
 }
 
+// On paper every table is open. -----------------------------------------------------------------------
+
+let folded = [];
+window.addEventListener("beforeprint", () => {
+  folded = [...document.querySelectorAll("details:not([open])")];
+  for (const each of folded) each.open = true;
+});
+window.addEventListener("afterprint", () => { for (const each of folded) each.open = false; });
+
 // The list of sections shows where the reader is. -----------------------------------------------------
 
 const links = new Map([...document.querySelectorAll("nav a")].map((a) => [a.hash.slice(1), a]));
@@ -83,7 +92,6 @@ class Valley {
     this.slider = figure.querySelector("[type=range]");
     this.yaw = -0.62;
     this.pitch = 0.55;
-    this.measure();
     this.listen();
     this.draw();
   }
@@ -91,8 +99,8 @@ class Valley {
   get shown() { return this.routes.filter((_, n) => this.boxes[n].checked); }
 
   measure() {
-    const all = this.routes.flatMap((r) => r.u.map((u, k) => [Math.abs(u), Math.abs(r.v[k])])).filter(([u, v]) => Number.isFinite(u + v));
-    const top = (values) => values.reduce((a, b) => Math.max(a, b), 1e-9);
+    const all = this.shown.flatMap((r) => r.u.map((u, k) => [Math.abs(u), Math.abs(r.v[k])])).filter(([u, v]) => Number.isFinite(u + v));
+    const top = (values) => values.reduce((a, b) => Math.max(a, b), 1e-3);
     this.u = 1.05 * top(all.map(([u]) => u));
     this.v = 1.05 * top(all.map(([, v]) => v));
     this.loss = 1.1 * top(all.map(([u, v]) => u * u * v * v / 2));
@@ -151,9 +159,10 @@ class Valley {
     this.color = (name) => style.getPropertyValue(`--${name}`).trim();
     this.pen = canvas.getContext("2d");
     this.pen.scale(ratio, ratio);
+    this.measure();
     this.surface();
     this.axes();
-    for (const route of this.shown) this.route(route);
+    this.shown.forEach((route, n, all) => this.route(route, 4 + 2.5 * (all.length - 1 - n)));
     canvas.dataset.drawn = `${this.yaw.toFixed(3)} ${this.pitch.toFixed(3)} ${this.shown.length} ${this.slider.value}`;
   }
 
@@ -209,7 +218,8 @@ class Valley {
     }
   }
 
-  route({ u, v, color }) {
+  // Marks shrink from route to route, so that none is hidden where several end in one place.
+  route({ u, v, color }, size) {
     const { pen } = this;
     const count = Math.max(2, Math.round(u.length * this.slider.value / 100));
     const points = u.slice(0, count).map((x, k) => this.project(x, v[k])).filter(([x, y]) => Number.isFinite(x + y));
@@ -221,10 +231,10 @@ class Valley {
     const [first, last] = [points[0], points[points.length - 1]];
     [pen.lineWidth, pen.globalAlpha] = [2, 1];
     pen.beginPath();
-    pen.arc(first[0], first[1], 6, 0, 7);
+    pen.arc(first[0], first[1], size + 1.5, 0, 7);
     pen.stroke();
     pen.beginPath();
-    pen.arc(last[0], last[1], 4.5, 0, 7);
+    pen.arc(last[0], last[1], size, 0, 7);
     pen.fill();
   }
 }

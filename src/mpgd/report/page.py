@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mpgd.experiments import NEEDS
-from mpgd.experiments.store import Record
+from mpgd.experiments.store import Record, Run
 from mpgd.report.content import Block, Commands, Missing, Page, Section, Table, Text
 from mpgd.report.sections import (
     airfoil,
@@ -22,6 +21,7 @@ from mpgd.report.sections import (
     noise,
     valley,
 )
+from mpgd.report.sections.common import PROTOCOLS, command
 from mpgd.report.shelf import Shelf
 from mpgd.report.summary import claims, conclusions
 from mpgd.report.tables import table
@@ -54,6 +54,9 @@ PARTS: Final[Mapping[str, Part]] = {
     "implicit": Part(implicit.TITLE, implicit.blocks),
     "generalization": Part(generalization.TITLE, generalization.blocks),
 }
+DATA: Final = (
+    "# DIR: the folder of the data sets; without --data, MPGD_DATA and the cache are looked into"
+)
 SEEDED: Final = ("valley", "airfoil", "ecg", "cifar10", "digits", "audit")  # --seeds is theirs
 
 
@@ -64,43 +67,51 @@ def build(shelf: Shelf, file: str) -> Page:
     return Page(
         "Does chaos help gradient descent?",
         LEAD,
-        Commands((*commands(shelf), f"mpgd report results -o {file}")),
+        Commands((*commands(shelf, parts), f"mpgd report results -o {file}")),
         tested,
         conclusions(tested),
-        (runs(shelf), *parts, files(shelf)),
+        (runs(shelf), *parts, *leftovers(shelf)),
     )
 
 
 def section(name: str, part: Part, shelf: Shelf) -> Section:
     """Return a section; one that the store lacks says which command makes it."""
     records = shelf[name]
-    data = " --data DIR" if {name, *part.others} & set(NEEDS) else ""
-    command = f"mpgd reproduce {name}{data}"
     if not records:
-        return Section(name, part.title, (Missing("Not in this store.", command),))
+        missing = Missing("Not in this store. To make it:", command(name))
+        return Section(name, part.title, (missing,))
     try:
         others = [record for other in part.others for record in shelf[other]]
         blocks = tuple(part.blocks([*records, *others]))
     except (LookupError, TypeError, ValueError) as problem:
         said = f"{type(problem).__name__}: {problem}"
-        text = f"{len(records)} records, but they are not all that this section needs ({said})."
-        return Section(name, part.title, (Missing(text, command),))
+        text = f"{len(records)} records, but not all that this section needs ({said}). To make it:"
+        return Section(name, part.title, (Missing(text, command(name), begun=True),))
     return Section(name, part.title, blocks)
 
 
-def commands(shelf: Shelf) -> list[str]:
-    """Return the commands that make a store like this one."""
-    seeded: dict[int, list[str]] = defaultdict(list)
-    for name in PARTS:
-        if records := shelf[name]:
-            count = len({record.run.seed for record in records}) if name in SEEDED else 0
-            seeded[count].append(name)
-    return [
-        f"mpgd reproduce {' '.join(names)}"
-        + (f" --seeds {count}" if count else "")
-        + (" --data DIR" if set(names) & set(NEEDS) else "")
-        for count, names in seeded.items()
-    ]
+def commands(shelf: Shelf, parts: Iterable[Section]) -> list[str]:
+    """Return the commands that make a store like this one; one that was not finished says so."""
+    alike: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for part in parts:
+        comment = "  # not finished yet" if part.is_begun else ""
+        for options in _options(part, shelf[part.name]):
+            alike[options, comment].append(part.name)
+    lines = [command(*names, options=options) + comment
+             for (options, comment), names in alike.items()]  # fmt: skip
+    return [DATA, *lines] if any("--data" in line for line in lines) else lines
+
+
+def _options(part: Section, records: Sequence[Record]) -> list[str]:
+    """Return the options of what ran a part: of one command, or of one for each protocol."""
+    if part.name not in SEEDED:
+        return [""] if records else []
+    seeds = {protocol: {r.run.seed for r in records if r.run.protocol == protocol}
+             for protocol in PROTOCOLS}  # fmt: skip
+    counts = {protocol: len(own) for protocol, own in seeds.items() if own}
+    if counts and (part.is_begun or len({*counts.values()}) == 1):
+        return [f"--seeds {max(counts.values())}"]
+    return [f"--protocol {protocol} --seeds {count}" for protocol, count in counts.items()]
 
 
 def runs(shelf: Shelf) -> Section:
@@ -152,9 +163,8 @@ def _versions(records: Iterable[Record]) -> Table:
     return table("Versions in the records", ["what", "version", "runs"], rows)
 
 
-def files(shelf: Shelf) -> Section:
-    """Return the files of the store that could not be used."""
-    title = "Files that could not be used"
+def leftovers(shelf: Shelf) -> list[Section]:
+    """Return what the store holds beside finished runs that are shown, if there is any."""
     strange = [name for name in shelf.experiments if name not in PARTS]
     blocks: list[Block] = []
     if strange:
@@ -163,6 +173,16 @@ def files(shelf: Shelf) -> Section:
     if shelf.unusable:
         rows = [[name, reason] for name, reason in shelf.unusable.items()]
         blocks.append(table(f"{len(rows)} files", ["file", "why"], rows, wordy=True))
-    if not blocks:
-        blocks.append(Text("None: every file in the store is a finished run that is shown."))
-    return Section("files", title, tuple(blocks))
+    going = table("They go on from their checkpoints", ["unfinished run", "goes on with"],
+                  map(_going_on, shelf.unfinished), wordy=True)  # fmt: skip
+    sections = [Section("unfinished", "Unfinished runs", (going,) * bool(going.rows)),
+                Section("files", "Files that could not be used", tuple(blocks))]  # fmt: skip
+    return [section for section in sections if section.blocks]
+
+
+def _going_on(run: Run) -> tuple[str, str]:
+    h = run.hyperparameters
+    name = "cifar10_step" if h.get("study") == "one step" else "cifar10"
+    device = " --device cuda" if h.get("device") == "cuda" else ""
+    said = f"{PROTOCOLS.get(run.protocol, run.protocol)}, {run.scheme}, seed {run.seed}"
+    return f"{name}, {said}", command(name, options=f"--seeds {run.seed}{device}")

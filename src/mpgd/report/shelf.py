@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mpgd.experiments.cifar10_checkpoint import run_in
 from mpgd.experiments.store import Record, Run, Store
 
 
@@ -18,10 +19,12 @@ class Shelf:
     Attributes:
         experiments: the records of each experiment.
         unusable: names of files that are no usable record, with the reason.
+        unfinished: the runs that go on from a checkpoint.
     """
 
     experiments: Mapping[str, Sequence[Record]]
     unusable: Mapping[str, str]
+    unfinished: Sequence[Run] = ()
 
     def __getitem__(self, experiment: str) -> list[Record]:
         """Return the records of an experiment, none if it was not run."""
@@ -49,11 +52,17 @@ def read(folder: Path) -> Shelf:
         else:
             experiments[record.run.experiment].append(record)
     unusable |= {path.name: reason for path, reason in store.unreadable.items()}
-    unusable |= {f"checkpoints/{path.name}": "unfinished: the state of a run that is not done"
-                 for path in (folder / "checkpoints").glob("*")}  # fmt: skip
+    unfinished = []
+    for path in sorted((folder / "checkpoints").glob("*")):
+        try:
+            unfinished.append(run_in(path))
+        except FileNotFoundError:
+            continue  # its run has just been finished
+        except (ValueError, OSError) as problem:
+            unusable[f"checkpoints/{path.name}"] = str(problem)
     for records in experiments.values():
         records.sort(key=lambda record: (record.run.protocol, record.run.seed))
-    return Shelf(experiments, dict(sorted(unusable.items())))
+    return Shelf(experiments, dict(sorted(unusable.items())), unfinished)
 
 
 def _problem(record: Record) -> str | None:

@@ -86,7 +86,8 @@ def scheme_table(
         again = setting.as_printed and counts[-1] > len(SAME_SEEDS)
         own = ["ours", *(["seeds 1–5"] if again else ()), "− descent", "− Gaussian"]
         seeds = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
-        columns += [Column(title, f"{setting.title}, {seeds} seeds") for title in own]
+        group = f"{setting.title}, {seeds} seed{'s' * (counts[-1] > 1)}"
+        columns += [Column(title, group) for title in own]
         for name, row in rows.items():
             row += _compared(name, setting.columns.digits, values, direction, again)
     return Table(caption, tuple(columns), tuple(map(tuple, rows.values())))
@@ -129,4 +130,4 @@ def findings_table(found: Findings) -> Table:
          Cell(one.reason))
         for one in found.items
     )  # fmt: skip
-    return Table(f"{len(rows)} verdicts", columns, rows, wordy=True)
+    return Table("All verdicts, one by one", columns, rows, wordy=True)

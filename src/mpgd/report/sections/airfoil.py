@@ -63,8 +63,8 @@ def blocks(records: Sequence[Record]) -> list[Block]:
         Plate("airfoil", "At β = 0.5. As the text says, medians and where the middle half of the "
               "seeds is: a few runs end so far off that they alone would make the mean, which the "
               "tables have. As the scripts ran, means with 95 % intervals. Open diamonds are the "
-              "paper's means; its gap is another quantity than the text's.", tuple(panels),
-              legend=True),
+              "paper's means, left out beside the text's gap, which is another quantity.",
+              tuple(panels), legend=True),
         scheme_table("Test RMSE: mean (standard deviation), and paired differences with 95 % "
                      "intervals; lower is better", settings(held, error), "lower", order),
         scheme_table("RMSE gap: as the scripts ran, test RMSE minus train MSE; as the text says, "

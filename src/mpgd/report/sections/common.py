@@ -23,7 +23,7 @@ RULE: Final = (
 )
 BASES: Final[dict[str, Basis]] = {"product": "stated", "fresh": "corrected"}  # sign rules
 FEW: Final = 20  # seeds, below which a percentile interval is too short
-WITH_DATA: Final = (*NEEDS, "audit", "cifar10", "generalization")
+WITH_DATA: Final = (*NEEDS, "audit", "cifar10", "cifar10_step", "generalization")
 ByProtocol = Mapping[str, Sequence[Record]]
 
 

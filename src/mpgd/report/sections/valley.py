@@ -30,6 +30,7 @@ TITLE: Final = "The valley"
 HEADLINE: Final = "MPGD descends to flatter minima of the valley"
 SHADES: Final = {0.6: SKY, 0.7: BLUE, 0.8: INDIGO}
 TRACE: Final = Columns("trace", "final trace of the Hessian", 1, lambda name: "")
+STILL: Final = 0.1  # of the longest path: too short to be seen beside it
 SHOWN: Final = ("gd", "gaussian", "gaussian plain 0.7", "mpgd plain 0.7 beta 0.5")
 
 
@@ -83,9 +84,25 @@ def _landscape(protocol: str, records: Sequence[Record]) -> Landscape:
     steps = records[0].run.hyperparameters["steps"]
     caption = (
         f"The valley in three dimensions, {PROTOCOLS[protocol]}: one path of {steps:,} steps for "
-        "each scheme. A ring marks the start, a dot the end."
+        f"each scheme. A ring marks the start, a dot the end.{_still(routes)}"
     )
     return Landscape(f"valley-{protocol}", caption, tuple(routes))
+
+
+def _still(routes: Sequence[Route]) -> str:
+    """Return in words which of the paths are too short to be seen beside the longest."""
+    reach = {route.label: _reach(route) for route in routes if route.shown}
+    short = [f"{name} (within {far:.2g})" for name, far in reach.items()
+             if far < STILL * max(reach.values())]  # fmt: skip
+    if not short:
+        return ""
+    return f" Paths that stay near the start are hardly seen: {' and '.join(short)}."
+
+
+def _reach(route: Route) -> float:
+    """Return how far a path comes from its start."""
+    u, v = np.array(route.u), np.array(route.v)
+    return float(np.nanmax(np.hypot(u - u[0], v - v[0])))
 
 
 def _shade(record: Record) -> str:
