@@ -107,12 +107,19 @@ def test_a_misspelt_option_is_suggested(option: str, meant: str) -> None:
     assert meant in shown.stderr
 
 
-def test_a_reader_that_has_gone_is_no_traceback() -> None:
+@pytest.mark.parametrize("words", [("info",), ("reproduce", "valley", "--seeds", "1")])
+def test_a_reader_that_has_gone_is_no_traceback(words: tuple[str, ...], tmp_path: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run([*COMMAND, "info"], stdout=writer, stderr=subprocess.PIPE, text=True)
+    command = [*COMMAND, *words]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
     os.close(writer)
     assert (done.returncode, done.stderr) == (cli.UNREAD, "")
+
+
+def test_closed_output_is_no_traceback() -> None:
+    done = subprocess.run(["sh", "-c", 'exec "$0" "$@" >&-', *COMMAND, "info"], capture_output=True)
+    assert (done.returncode, done.stderr) == (cli.OK, b"")
 
 
 @pytest.mark.parametrize("word", ["re", "noise --ga", "report --js"])

@@ -167,7 +167,7 @@ class Noise:
     """Show the constants of a chaotic noise and how near its sums are to the stable limit."""
 
     gamma: float = 0.6
-    """Intermittency exponent, in (0.5, 1); the tail index is alpha = 1/gamma."""
+    """Intermittency exponent, in (0.5, 0.99]; the tail index is alpha = 1/gamma."""
     beta: float = 0.0
     """Skewness of the limit, in [-1, 1]."""
     steps: int = 1000

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor
@@ -85,6 +90,28 @@ def test_a_compiled_gradient_does_not_depend_on_its_neighbours() -> None:
     x, examples = layout.initial(range(5), torch.float64), Examples.of(*data(layout))
     together, alone = shallow.gradient(x, examples), shallow.gradient(x[3:4], examples)
     assert torch.equal(together[1][3], alone[1][0])
+
+
+BITS = """
+import torch
+from mpgd.experiments import shallow
+from mpgd.experiments.backprop import Examples
+from mpgd.experiments.nets import Layout
+inputs = torch.randn(300, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+x = Layout((5, 16, 1), torch.relu).initial(range(5), torch.float64)
+losses, gradient = shallow.gradient(x, Examples.of(inputs, inputs.sum(1)))
+print(gradient.numpy().tobytes().hex())
+"""
+
+
+def test_a_compiled_gradient_has_the_same_bits_when_it_comes_from_the_cache(tmp_path: Path) -> None:
+    """The first process compiles, the others load; a run that is resumed must not change."""
+    there = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", BITS]
+    found = {subprocess.run(command, env=there, capture_output=True, check=True).stdout
+             for _ in range(3)}  # fmt: skip
+    assert list(tmp_path.rglob("*.nbc"))
+    assert len(found) == 1
 
 
 @pytest.mark.parametrize(

@@ -46,14 +46,16 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Table:
     return table(Context(tmp_path_factory.mktemp("alone")))
 
 
-def killed_once(runs: list[Run], mark: Path) -> Iterator[Result]:
+def killed_once(
+    runs: list[Run], mark: Path, by: signal.Signals = signal.SIGKILL
+) -> Iterator[Result]:
     """Die at the first batch anyone begins, without a word."""
     try:
         mark.touch(exist_ok=False)
     except FileExistsError:
         yield from valley.train(runs)
     else:
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), by)
 
 
 def killed_always(runs: list[Run]) -> Iterator[Result]:
@@ -93,12 +95,13 @@ def test_batches_hold_runs_of_one_shape_in_order() -> None:
         assert len({(run.protocol, run.hyperparameters["steps"]) for run in batch}) == 1
 
 
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM])
 def test_two_workers_make_the_same_table_and_a_killed_one_costs_its_batch(
-    tmp_path: Path, undisturbed: Table
+    by: signal.Signals, tmp_path: Path, undisturbed: Table
 ) -> None:
-    """The first worker to begin is killed by signal 9; the other's batches are not disturbed."""
+    """The first worker to begin is killed; the other's batches are not disturbed."""
     context = Context(tmp_path / "out", workers=2)
-    train = partial(killed_once, mark=tmp_path / "mark")
+    train = partial(killed_once, mark=tmp_path / "mark", by=by)
     assert same(table(context, train), undisturbed)
     assert (tmp_path / "mark").exists()
     assert {path.suffix for path in context.store.folder.iterdir()} == {".json"}

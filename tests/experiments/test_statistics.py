@@ -38,8 +38,10 @@ def test_runs_that_diverged_are_counted_and_left_out() -> None:
     d = paired({1: 1.0, 2: float("nan"), 3: 2.0}, {1: 0.0, 2: 0.0, 3: 0.0})
     assert (d.mean, d.count, d.diverged) == (1.5, 2, 1)
     said = Verdict("A is more than B", "higher", d).text(1)
-    assert said.endswith("over 2 seeds, without 1 in which a run diverged, too few for a "
-                         "verdict; the smallest difference they could have seen is 1.4")
+    assert said.endswith(
+        "over 2 seeds, without 1 in which a run diverged, too few for a "
+        "verdict; the smallest difference they could have seen is 1.4"
+    )
     assert paired({1: float("inf")}, {1: 0.0}).count == 0
 
 

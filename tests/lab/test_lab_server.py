@@ -121,7 +121,7 @@ def test_head_has_no_body(lab: Lab) -> None:
 def test_strangers_are_refused(lab: Lab, headers: dict[str, str]) -> None:
     assert get(lab, "/", **headers)[0] == 403
     assert get(lab, "/api/orbit?steps=10", **headers)[0] == 403
-    assert get(lab, "/", Host=f"localhost:{lab.server_address[1]}")[0] == 200
+    assert get(lab, "/", Host=f"LocalHost:{lab.server_address[1]}")[0] == 200
 
 
 def test_it_listens_on_this_machine_alone(lab: Lab) -> None:

@@ -15,6 +15,14 @@ def test_gamma_out_of_range(gamma: float) -> None:
         ChaoticNoise(gamma)
 
 
+def test_gamma_too_near_to_one() -> None:
+    """At the largest gamma orbits still start from finite states."""
+    with pytest.raises(ValueError, match=r"gamma must be at most 0\.99 .* got 0\.991"):
+        ChaoticNoise(0.991)
+    state = ChaoticNoise(0.99).init((10_000,), seed=0)
+    assert torch.isfinite(state.s).all()
+
+
 @pytest.mark.parametrize("gamma", ["0.6", True, None, 0.6 + 0j, [0.6]])
 def test_gamma_of_a_wrong_type(gamma: object) -> None:
     with pytest.raises(TypeError, match=r"gamma must be a number that lies in \(0\.5, 1\), got"):

@@ -19,7 +19,7 @@ class Settings:
     """The parameters of one picture; the defaults are the paper's valley.
 
     Attributes:
-        gamma: the intermittency exponent, in (0.5, 1).
+        gamma: the intermittency exponent, in (0.5, 0.99].
         beta: the skewness, in [-1, 1].
         mu: the size of the multiplicative perturbation.
         sigma: the size of the additive one.

@@ -31,7 +31,7 @@ class ThalerMap:
     Methods take anything `numpy.asarray` takes and return float64 arrays of the same shape.
 
     Args:
-        gamma: the intermittency exponent, in (0.5, 1).
+        gamma: the intermittency exponent, in (0.5, 0.99].
 
     Examples:
         >>> T = ThalerMap(gamma=0.6)

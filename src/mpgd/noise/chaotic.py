@@ -43,7 +43,7 @@ class ChaoticNoise:
     """Intermittent noise of a Thaler map, tail index 1/gamma and skewness beta in the limit.
 
     Args:
-        gamma: the intermittency exponent, in (0.5, 1).
+        gamma: the intermittency exponent, in (0.5, 0.99].
         beta: the skewness of the limit, in [-1, 1].
         signs: ``"fresh"``: a new independent sign after each visit to Z. ``"product"``: the old
             sign times such a draw, as the paper prints it; for |beta| < 1 its limit is symmetric.

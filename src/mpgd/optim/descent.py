@@ -49,7 +49,7 @@ class MPGD(Optimizer):
         lr: the step size eta, a number or a tensor of one.
         mu: the size of the multiplicative perturbation.
         sigma: the size of the additive perturbation.
-        gamma: the exponent in (0.5, 1); the tail index of the limit is 1/gamma. A pair gives
+        gamma: the exponent in (0.5, 0.99]; the tail index of the limit is 1/gamma. A pair gives
             (multiplicative, additive).
         beta: the skewness in [-1, 1], a number or such a pair.
         symmetric: take differences of two independent drivers.

@@ -16,7 +16,7 @@ const power = `${eta}<sup>${gamma}</sup>`;
 const SLIDERS = [
   {
     group: "noise", name: "gamma", symbol: "γ", title: "intermittency",
-    low: 0.51, high: 0.95, step: 0.01, least: 0.501, most: 0.999,
+    low: 0.51, high: 0.95, step: 0.01, least: 0.501, most: 0.99,
     formula: (s) => `<i>T</i>(${y}) = (${y}<sup>${e}</sup> + (1+${y})<sup>${e}</sup> − 1)<sup>1/(${e})</sup> mod 1<br>
       tail index <i>α</i> = 1/${gamma} = ${written(1 / s.gamma)}`,
   },
