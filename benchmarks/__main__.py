@@ -19,7 +19,6 @@ TABLES = [
     *training.TABLES,
 ]  # a further module of tables is one more list here
 ROUNDS, QUICK = 21, 5
-COMMAND = "make bench"
 
 
 def main() -> None:
@@ -47,11 +46,12 @@ def heading(rounds: int) -> str:
     """Return what was measured, where and when."""
     load = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
     packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "numpy", "numba", "scipy"))
+    command = "make bench" if rounds == ROUNDS else "python -m benchmarks --quick"
     return f"""# Benchmarks
 
-Written by `{COMMAND}`; every row of a table is measured in the same run, {rounds} rounds, the cases
+Written by `{command}`; every row of a table is measured in the same run, {rounds} rounds, the cases
 taking turns, after one call that does not count. Ratios are medians over rounds of the ratio within
-a round. gamma = {driver.GAMMA}, beta = {driver.BETA}.
+a round. gamma = {driver.GAMMA}, beta = {driver.BETA}. SHORT marks a figure that misses its bound.
 
 - {date.today().isoformat()}, {processor()}, {os.cpu_count()} cores, load {load} at the start
 - Python {platform.python_version()}, {packages}
