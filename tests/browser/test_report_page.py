@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +11,7 @@ import pytest
 
 import results
 from mpgd import report
+from mpgd.experiments import valley
 from mpgd.report.page import PARTS
 
 if TYPE_CHECKING:
@@ -18,7 +21,11 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("results")
-    results.fill(folder, ("valley", "airfoil", "digits"))
+    store = results.fill(folder, ("valley", "airfoil", "digits"))
+    path = store.load(next(run for run in valley.landscape("released", 40) if run.scheme == "gd"))
+    assert path is not None
+    u = [*path.curves["u"][:5], inf, *path.curves["u"][6:]]  # it leaves the valley
+    store.save(path.run, path.metrics, {**path.curves, "u": u}, seconds=1.0)
     return report.write(folder, folder / "report.html").file
 
 
@@ -88,6 +95,26 @@ def test_the_valley_turns_and_hides_paths(browser: Browser, page: Path) -> None:
     browser.find("#figure-valley-paper [data-route]:checked").click()
     pictures.append(drawn())
     assert len(set(pictures)) == 3
+    assert browser.errors() == []
+
+
+def test_a_path_that_leaves_the_valley_ends_there(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    figure = "document.querySelector('#figure-valley-released')"
+    routes = json.loads(browser.run(f"return {figure}.querySelector('script').textContent"))
+    (gone,) = [place for place, route in enumerate(routes) if None in route["u"]]
+    assert routes[gone]["u"].index(None) == 5
+    ends = f"""
+        const pen = CanvasRenderingContext2D.prototype, lines = [];
+        const line = pen.lineTo, move = pen.stroke;
+        let count = 0;
+        pen.lineTo = function (x, y) {{ count += 1; line.call(this, x, y); }};
+        pen.stroke = function () {{ lines.push(count); count = 0; move.call(this); }};
+        const boxes = [...{figure}.querySelectorAll('[data-route]')];
+        for (const box of boxes) box.checked = false;
+        boxes[{gone}].click();
+        return lines.at(-2)"""
+    assert browser.run(ends) == 5
     assert browser.errors() == []
 
 

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ import pytest
 import torch
 
 import mpgd
-from mpgd.experiments.store import Record, Run, Store, StoreError
+from mpgd.experiments.store import LARGEST, Record, Run, Store, StoreError
 
 RUN = Run("noise", "paper", "fresh", {"gamma": 0.6, "steps": 1000}, seed=0)
 
@@ -36,7 +37,7 @@ def test_what_is_saved_is_loaded(store: Store) -> None:
     assert (saved.run, saved.metrics, saved.curves) == (RUN, {"ks": 0.02}, {"x": [1, 2]})
     assert saved.seconds == 1.5
     assert saved.versions["mpgd"] == mpgd.__version__
-    assert set(saved.versions) == {"python", "mpgd", "torch", "numpy"}
+    assert set(saved.versions) == {"python", "mpgd", "torch", "numpy", "numba"}
     assert saved.commit is None or len(saved.commit) == 40
 
 
@@ -95,6 +96,7 @@ def test_once_works_once(store: Store) -> None:
         (b"\xff\xfe\x00", "corrupt: not a text file"),
         (b'{"hello": 1}', "foreign"),
         (b"[1, 2]", "foreign"),
+        (b"[" * 100_000, "corrupt: nested too deeply"),
         (b'{"format": "mpgd-run-1", "experiment": "noise"}', "protocol, .* missing"),
     ],
 )
@@ -132,6 +134,33 @@ def test_records_gives_the_good_and_names_the_bad(store: Store) -> None:
     expected = {"notes.json": "foreign", "broken.json": "corrupt", "half-done.tmp": "unfinished"}
     assert reasons == expected
     assert (store.folder / "notes.json").exists()  # only a file in a run's place is set aside
+
+
+def huge(path: Path) -> None:
+    path.touch()
+    os.truncate(path, LARGEST + 1)  # takes no room
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (os.mkfifo, "foreign: a pipe or a device"),
+        (lambda path: path.symlink_to("/dev/zero"), "foreign: a pipe or a device"),
+        (lambda path: path.symlink_to("nowhere"), "corrupt: a link to nothing"),
+        (huge, "foreign: larger than 67,108,864 bytes"),
+    ],
+    ids=["pipe", "device", "link to nothing", "huge"],
+)
+def test_what_cannot_be_read_to_its_end_is_never_opened(
+    store: Store, make: Callable[[Path], object], reason: str
+) -> None:
+    other = save(store, Run("noise", "paper", "fresh", {}, seed=1))
+    make(store.path(RUN))
+    assert list(store.records()) == [other]
+    assert store.unreadable == {store.path(RUN): reason}
+    assert store.load(RUN) is None
+    save(store)
+    assert store.load(RUN) is not None
 
 
 def test_records_of_no_folder_are_none(tmp_path: Path) -> None:

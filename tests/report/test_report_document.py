@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,11 @@ from mpgd.experiments.store import Record, Run, Store
 from mpgd.report.content import Finding, Findings, Section
 from mpgd.report.curves import Middle, against_gamma
 from mpgd.report.page import PARTS
-from mpgd.report.shelf import read
 from mpgd.report.summary import claims, conclusions
 from mpgd.report.tables import Setting, scheme_table
 
 HOSTILE = "<script>alert(1)</script> [x](javascript:y) `code` a|b *bold*"
+AIRFOIL = {"test_rmse": 0.4, "gap": 0.1, "released_gap": 0.1}
 
 
 @pytest.fixture(scope="module")
@@ -61,19 +62,20 @@ def test_paths_too_short_to_be_seen_are_named(document: Path) -> None:
 def test_an_uneven_sweep_says_how_many_seeds_and_how_to_go_on(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     for run in airfoil.tasks("paper", [1, 2, 3]):
-        if run.scheme == "gd" or run.seed == 1:
-            store.save(run, {"test_rmse": 0.4, "gap": 0.1}, {}, seconds=1.0)
+        if run.scheme == "gd" or run.seed < 3:
+            store.save(run, AIRFOIL, {}, seconds=1.0)
     text = report.write(tmp_path, tmp_path / "results.md").file.read_text()
-    assert "as the text says, 1 to 3 seeds: ours" in text
-    assert "Unfinished: as the text says, 1 to 3 seeds. To finish it, run again:" in text
+    assert "as the text says, 2 to 3 seeds: ours" in text
+    assert "+0.0000 \\[+0.0000, +0.0000\\], 2 seeds" in text  # to descent, which has three
+    assert "+0.0000 \\[+0.0000, +0.0000\\] –" in text  # to the Gaussian, which has as many
+    assert "Unfinished: as the text says, 2 to 3 seeds. To finish it, run again:" in text
     assert "    mpgd reproduce airfoil --seeds 3 --data DIR # not finished yet\n" in text
 
 
 def test_protocols_of_unlike_size_have_commands_of_their_own(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     for run in [*airfoil.tasks("paper", [1, 2]), *airfoil.tasks("released", [1])]:
-        metrics = {"test_rmse": 0.4, "gap": 0.1, "released_gap": 0.1}
-        store.save(run, metrics, {}, seconds=1.0)
+        store.save(run, AIRFOIL, {}, seconds=1.0)
     text = report.write(tmp_path, tmp_path / "results.md").file.read_text()
     assert "    mpgd reproduce airfoil --protocol paper --seeds 2 --data DIR\n" in text
     assert "    mpgd reproduce airfoil --protocol released --seeds 1 --data DIR\n" in text
@@ -104,7 +106,7 @@ def test_records_of_an_unknown_protocol_do_not_stop_the_page(tmp_path: Path) -> 
 def test_half_a_sweep_gives_a_table_without_verdicts(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     for run in airfoil.tasks("paper", [1, 2])[:8]:
-        store.save(run, {"test_rmse": 0.4, "gap": 0.1}, {}, seconds=1.0)
+        store.save(run, AIRFOIL, {}, seconds=1.0)
     written = report.write(tmp_path, tmp_path / "report.html")
     assert "airfoil" not in written.missing
     assert "0.4000 (0.0000)" in written.file.read_text()
@@ -131,6 +133,19 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere"):
         report.write(tmp_path, tmp_path / "nowhere" / "report.html")
+
+
+def test_a_disk_that_fills_up_is_said_with_the_file(tmp_path: Path) -> None:
+    """A file-size limit makes the kernel itself refuse the bytes."""
+    file = tmp_path / "report.html"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
+    try:
+        with pytest.raises(OSError, match=rf"^cannot write {file}: File too large$"):
+            report.replace(file, "x" * 100)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []
 
 
 def record(scheme: str, seed: int, value: float) -> Record:
@@ -182,15 +197,3 @@ def test_conclusions_count_what_the_paper_states() -> None:
         "B. As printed: supported in 1, undecided in 1 of 2.",
         "C. On digits: supported.",
     )
-
-
-def test_records_that_hold_words_for_numbers_are_set_apart(tmp_path: Path) -> None:
-    store = Store(tmp_path / "runs")
-    good, bad = (Run("noise", "paper", "fresh", {"n": n}, 0) for n in (1, 2))
-    store.save(good, {"ks": 0.1, "none": None}, {"x": [[1, 2], [3.5, None]]}, seconds=1.0)
-    store.save(bad, {"ks": "0.1"}, {}, seconds=1.0)
-    shelf = read(tmp_path)
-    assert [one.run for one in shelf["noise"]] == [good]
-    assert shelf.unusable == {
-        store.path(bad).name: "corrupt: 'ks' of its metrics is no number or list of numbers"
-    }

@@ -59,7 +59,8 @@ def hostile(record: Record) -> list[dict[str, Any]]:
     body = {"format": "mpgd-run-1", **asdict(record.run)}
     body |= {name: getattr(record, name) for name in ("metrics", "curves", "seconds", "versions")}
     changes = [{name: HOSTILE} for name in ("experiment", "protocol", "scheme", "commit")]
-    changes += [{name: {**body[name], HOSTILE: 1.0}} for name in ("metrics", "curves")]
+    changes += [{"metrics": {**body["metrics"], HOSTILE: 1.0}}]
+    changes += [{"curves": {**body["curves"], HOSTILE: [1.0]}}]
     changes += [{"metrics": dict.fromkeys(body["metrics"], HOSTILE)}, {"seconds": HOSTILE}]
     changes += [{"versions": {HOSTILE: HOSTILE}}]
     for name in body["hyperparameters"]:

@@ -20,15 +20,17 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import Any, Final
 
 from mpgd import __version__
 
 FORMAT: Final = "mpgd-run-1"  # a file that does not say so is not ours
 RECORDED: Final = ("torch", "numpy", "numba")  # packages whose versions a record holds
+LARGEST: Final = 64 * 2**20  # bytes; no result comes near
 
 
 class StoreError(OSError):
@@ -54,9 +56,10 @@ class Run:
     @property
     def canonical(self) -> str:
         """The configuration as JSON with sorted keys, the same text for equal runs."""
-        return json.dumps(vars(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        body = {field.name: getattr(self, field.name) for field in fields(self)}
+        return json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The SHA-256 of the canonical text."""
         return hashlib.sha256(self.canonical.encode()).hexdigest()
@@ -221,10 +224,27 @@ def _read(path: Path) -> Record:
         raise ValueError("unfinished: being written now, or its writer was killed")
     if path.suffix == ".corrupt":
         raise ValueError("set aside earlier as unreadable")
+    if size(path) > LARGEST:
+        raise ValueError(f"foreign: larger than {LARGEST:,} bytes")
     try:
         return _parse(path.read_bytes().decode(), path.stem)
     except UnicodeDecodeError:
         raise ValueError("corrupt: not a text file") from None
+    except RecursionError:
+        raise ValueError("corrupt: nested too deeply") from None
+
+
+def size(path: Path) -> int:
+    """Return the size of a file; ValueError tells of what must not be opened, or is not there."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise ValueError("corrupt: a link to nothing") from None
+        raise
+    if not (S_ISREG(found.st_mode) or S_ISDIR(found.st_mode)):  # reading may never end
+        raise ValueError("foreign: a pipe or a device")
+    return found.st_size
 
 
 def _parse(text: str, key: str) -> Record:

@@ -6,13 +6,27 @@ files that are no results are named too.
 
 from __future__ import annotations
 
+import gc
 import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from mpgd.report import html, markdown
+from mpgd.report.content import Page
 from mpgd.report.page import build
 from mpgd.report.shelf import read
+
+RENDERERS: Final[Mapping[str, Callable[[Page], tuple[str, markdown.Figures]]]] = {
+    ".html": lambda page: (html.render(page), {}),
+    ".md": markdown.render,
+}
+UNSEEN: Final = re.compile(  # control characters, surrogates, and what turns the reading direction
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
 
 
 @dataclass(frozen=True)
@@ -44,29 +58,45 @@ def write(folder: Path, file: Path) -> Written:
         ValueError: if the file's name ends otherwise.
         FileNotFoundError: if there are no results, or no folder for the file.
     """
-    if file.suffix not in (".html", ".md"):
+    if file.suffix not in RENDERERS:
         raise ValueError(f"a report is written as .html or .md, got {file.name!r}")
     shelf = read(folder)
     if not file.parent.is_dir():
         raise FileNotFoundError(f"cannot write {file}: there is no folder {file.parent}")
-    page = build(shelf, file.name)
-    if file.suffix == ".html":
-        replace(file, html.render(page))
-    else:
-        document, figures = markdown.render(page)
+    with _kept():
+        page = build(shelf, file.name)
+        text, figures = RENDERERS[file.suffix](page)
+    if figures:
         (file.parent / markdown.FIGURES).mkdir(exist_ok=True)
-        for name, svg in figures.items():
-            replace(file.parent / markdown.FIGURES / name, svg)
-        replace(file, document)
+    for name, svg in figures.items():
+        replace(file.parent / markdown.FIGURES / name, svg)
+    replace(file, text)
     missing = tuple(section.name for section in page.sections if section.is_missing)
-    return Written(file, len(shelf.records), missing, tuple(shelf.unusable))
+    return Written(file, len(shelf.records), missing, tuple(map(visible, shelf.unusable)))
+
+
+@contextmanager
+def _kept() -> Iterator[None]:
+    """Keep the garbage collector from walking over what is there now: figures set it off often."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def replace(file: Path, text: str) -> None:
     """Write a file so that a reader sees the old one or the new one, never half of it."""
     temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
     try:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(visible(text), encoding="utf-8")
         os.replace(temporary, file)
+    except OSError as problem:
+        raise OSError(f"cannot write {file}: {problem.strerror}") from problem
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def visible(text: str) -> str:
+    """Return text in which each character that hides or reorders others is a replacement mark."""
+    return UNSEEN.sub("\ufffd", text)

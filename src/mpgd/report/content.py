@@ -15,6 +15,7 @@ from typing import Any, Literal
 Word = Literal["supported", "contradicted", "undecided"]
 WORDS: tuple[Word, ...] = ("supported", "contradicted", "undecided")
 FEW = 6  # rows of a table that is shown unasked
+ODD = (LookupError, TypeError, ValueError, ArithmeticError, RecursionError)  # of odd records
 Basis = Literal["stated", "scripts", "corrected", "elsewhere"]  # what a claim was tested on
 
 
@@ -129,6 +130,12 @@ class Landscape:
     name: str
     caption: str
     routes: tuple[Route, ...]
+
+
+def undrawn(figure: Plate | Landscape, problem: Exception) -> Text:
+    """Return what stands in the place of a figure that its records do not allow to draw."""
+    said = f"{type(problem).__name__}: {problem}"
+    return Text(f"The figure {figure.name} cannot be drawn from these records ({said}).")
 
 
 @dataclass(frozen=True)

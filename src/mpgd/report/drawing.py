@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpgd.experiments.implicit_figure import STYLE
-from mpgd.report.content import Landscape, Plate
+from mpgd.report.content import Landscape, Plate, Route
 
 try:
     from matplotlib import rc_context
@@ -33,7 +33,10 @@ THEMED: Final[Mapping[str, str]] = {  # in the SVG: in the page
     "#000000": "ink", "#CCCCCC": "grid",
 }  # fmt: skip
 SIZE: Final = (3.6, 2.75)  # inches
-RC: Final[Any] = STYLE | {"svg.fonttype": "path", "svg.hashsalt": "mpgd", "lines.linewidth": 1.2}
+RC: Final[Any] = STYLE | {
+    "svg.fonttype": "path", "svg.hashsalt": "mpgd", "lines.linewidth": 1.2,
+    "axes.titley": 1.0,  # where it comes to stand anyway; to find that out is slow
+}  # fmt: skip
 NO_METADATA: Final = {"Creator": None, "Date": None, "Format": None, "Type": None}
 
 
@@ -96,9 +99,10 @@ def whole(plate: Plate, columns: int = 3) -> str:
 
 def landscape(block: Landscape) -> str:
     """Return the valley in three dimensions as an SVG file of its own."""
-    shown = {route: np.abs([route.u, route.v]) for route in block.routes if route.shown}
-    u_most, v_most = np.nanmax(np.concatenate(list(shown.values()), axis=1), axis=1) * 1.05 + 1e-9
-    most = 1.1 * max(float(np.nanmax(_loss(*ends))) for ends in shown.values()) + 1e-9
+    shown = {route: path(route) for route in block.routes if route.shown}
+    every = np.abs(np.concatenate(list(shown.values()), axis=1))
+    u_most, v_most = every.max(axis=1) * 1.05 + 1e-9
+    most = 1.1 * float(_loss(*every).max()) + 1e-9
     u = np.linspace(0, u_most, 25)[:, None]
     rim = np.minimum(v_most, np.sqrt(2 * most) / np.maximum(u, 1e-9))  # a level line
     v = rim * np.linspace(-1, 1, 21)
@@ -106,17 +110,23 @@ def landscape(block: Landscape) -> str:
         figure = Figure(figsize=(6.4, 4.6), layout="constrained")
         ax = figure.add_subplot(projection="3d", computed_zorder=False)
         ax.plot_surface(v, u + 0 * v, _loss(u, v), color=SKY, alpha=0.25, lw=0.2, edgecolor=BLUE)
-        for larger, route in zip(reversed(range(len(shown))), shown, strict=True):
-            x, y = np.array(route.v), np.array(route.u)
-            path = np.stack([x, y, _loss(y, x)])
-            ax.plot(*path, color=route.color, lw=0.9, label=route.label)
+        sizes = reversed(range(len(shown)))
+        for larger, (route, (y, x)) in zip(sizes, shown.items(), strict=True):
+            way = np.stack([x, y, _loss(y, x)])
+            ax.plot(*way, color=route.color, lw=0.9, label=route.label)
             look = {"marker": "o", "color": route.color, "ms": 4 + 3 * larger}  # none hides another
-            ax.plot(*path[:, -1:], **look)
-            ax.plot(*path[:, :1], **look | {"mfc": "none", "ms": 7 + 3 * larger})
+            ax.plot(*way[:, -1:], **look)
+            ax.plot(*way[:, :1], **look | {"mfc": "none", "ms": 7 + 3 * larger})
         ax.set(xlabel="v", ylabel="|u|", zlabel="loss")
         ax.view_init(30, -55)
         ax.legend(loc="upper left")
         return _svg(figure, facecolor="white")
+
+
+def path(route: Route) -> Array:
+    """Return u and v, (coordinate, point), up to where a path leaves the valley for good."""
+    points = np.array([route.u, route.v], dtype=float)
+    return points[:, np.isfinite(points).all(axis=0).cumprod(dtype=bool)]
 
 
 def _loss(u: Array, v: Array) -> Array:

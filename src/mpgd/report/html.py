@@ -14,9 +14,11 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
 from itertools import groupby
+from math import isfinite
 from typing import Final
 
 from mpgd.report.content import (
+    ODD,
     WORDS,
     Block,
     Cell,
@@ -32,6 +34,7 @@ from mpgd.report.content import (
     Table,
     Tally,
     Text,
+    undrawn,
 )
 from mpgd.report.drawing import THEMED, themed
 from mpgd.report.summary import MIXED, by_headline, verdicts
@@ -182,10 +185,11 @@ def _block(block: Block, name: str) -> str:
             return _table(block)
         case Findings():
             return _findings(block)
-        case Plate():
-            return _plate(block, name)
-        case Landscape():
-            return _landscape(block)
+        case Plate() | Landscape():
+            try:
+                return _plate(block, name) if isinstance(block, Plate) else _landscape(block)
+            except ODD as problem:
+                return _block(undrawn(block, problem), name)
 
 
 def _findings(block: Findings) -> str:
@@ -278,11 +282,11 @@ def _plate(plate: Plate, name: str) -> str:
 def _landscape(block: Landscape) -> str:
     """Return a canvas that the page's script draws on, its data and its controls."""
     routes = [
-        {"u": [round(x, 4) for x in r.u], "v": [round(x, 5) for x in r.v],
+        {"u": _rounded(r.u, 4), "v": _rounded(r.v, 5),
          "color": THEMED.get(r.color.upper(), "ink")}
         for r in block.routes
     ]  # fmt: skip
-    data = json.dumps(routes).replace("<", "\\u003c")
+    data = json.dumps(routes, allow_nan=False).replace("<", "\\u003c")
     boxes = "".join(
         f'<label><input type="checkbox" data-route="{n}"{" checked" if r.shown else ""}>'
         f'<i style="background:var(--{THEMED.get(r.color.upper(), "ink")})"></i>'
@@ -301,3 +305,8 @@ def _landscape(block: Landscape) -> str:
 <figcaption>{_inline(said)}</figcaption>
 </figure>
 """
+
+
+def _rounded(values: Iterable[float], digits: int) -> list[float | None]:
+    """Return numbers as JSON has them: what is not finite is null."""
+    return [round(x, digits) if isfinite(x) else None for x in values]

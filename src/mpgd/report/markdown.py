@@ -11,6 +11,7 @@ from html import escape
 from typing import Final
 
 from mpgd.report.content import (
+    ODD,
     Block,
     Cell,
     Claim,
@@ -24,12 +25,14 @@ from mpgd.report.content import (
     Section,
     Table,
     Text,
+    undrawn,
 )
 from mpgd.report.drawing import landscape, whole
 from mpgd.report.summary import tally_text
 from mpgd.report.tables import findings_table
 
 FIGURES: Final = "figures"
+CODE: Final = re.compile(r"`([^`<>&\n]+)`")
 ICONS: Final = {"supported": "✓", "contradicted": "✗", "undecided": "–"}
 Figures = dict[str, str]  # name of the file: SVG
 
@@ -85,7 +88,11 @@ def _block(block: Block, figures: Figures) -> Iterator[str]:
             yield f"*{_inline(block.rule)}*"
         case Plate() | Landscape():
             name = f"results-{block.name}.svg"
-            figures[name] = whole(block) if isinstance(block, Plate) else landscape(block)
+            try:
+                figures[name] = whole(block) if isinstance(block, Plate) else landscape(block)
+            except ODD as problem:
+                yield _inline(undrawn(block, problem).text)
+                return
             yield f"![{_inline(block.caption)}]({FIGURES}/{name})"
             yield f"*{_inline(block.caption)}*"
 
@@ -110,11 +117,9 @@ def _plain(text: str) -> str:
 
 
 def _inline(text: str) -> str:
-    """Return a paragraph's text; what stands between backticks stays code."""
-    parts = text.split("`")
-    if len(parts) % 2 == 0:  # a lone backtick is no code
-        return _plain(text)
-    return "".join(f"`{part}`" if place % 2 else _spaced(part) for place, part in enumerate(parts))
+    """Return a paragraph's text; what stands between backticks stays code, if it has no markup."""
+    parts = enumerate(CODE.split(text))
+    return "".join(f"`{part}`" if place % 2 else _spaced(part) for place, part in parts)
 
 
 def _spaced(text: str) -> str:

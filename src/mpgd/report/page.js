@@ -87,7 +87,7 @@ const ROWS = 36, COLUMNS = 28, HEIGHT = 0.95;
 class Valley {
   constructor(figure) {
     this.canvas = figure.querySelector("canvas");
-    this.routes = JSON.parse(figure.querySelector("script").textContent);
+    this.routes = JSON.parse(figure.querySelector("script").textContent, (_, x) => x ?? NaN); // null: out of the valley
     this.boxes = [...figure.querySelectorAll("[data-route]")];
     this.slider = figure.querySelector("[type=range]");
     this.yaw = -0.62;
@@ -222,7 +222,10 @@ class Valley {
   route({ u, v, color }, size) {
     const { pen } = this;
     const count = Math.max(2, Math.round(u.length * this.slider.value / 100));
-    const points = u.slice(0, count).map((x, k) => this.project(x, v[k])).filter(([x, y]) => Number.isFinite(x + y));
+    const all = u.slice(0, count).map((x, k) => this.project(x, v[k]));
+    const gone = all.findIndex(([x, y]) => !Number.isFinite(x + y));
+    const points = gone < 0 ? all : all.slice(0, gone);
+    if (!points.length) return;
     [pen.strokeStyle, pen.fillStyle] = [this.color(color), this.color(color)];
     [pen.lineWidth, pen.lineJoin, pen.globalAlpha] = [1.3, "round", 0.8];
     pen.beginPath();

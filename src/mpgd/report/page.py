@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mpgd.experiments.store import Record, Run
-from mpgd.report.content import Block, Commands, Missing, Page, Section, Table, Text
+from mpgd.report.content import ODD, Block, Commands, Missing, Page, Section, Table, Text
 from mpgd.report.sections import (
     airfoil,
     audit,
@@ -83,7 +83,7 @@ def section(name: str, part: Part, shelf: Shelf) -> Section:
     try:
         others = [record for other in part.others for record in shelf[other]]
         blocks = tuple(part.blocks([*records, *others]))
-    except (LookupError, TypeError, ValueError) as problem:
+    except ODD as problem:
         said = f"{type(problem).__name__}: {problem}"
         text = f"{len(records)} records, but not all that this section needs ({said}). To make it:"
         return Section(name, part.title, (Missing(text, command(name), begun=True),))
@@ -144,7 +144,7 @@ def _facts(records: Sequence[Record]) -> list[str]:
 
 def _seeds(seeds: Iterable[int]) -> str:
     known = sorted(set(seeds))
-    whole = known == list(range(known[0], known[-1] + 1))
+    whole = known[-1] - known[0] + 1 == len(known)
     return f"{known[0]}–{known[-1]}" if whole and len(known) > 1 else ", ".join(map(str, known))
 
 

@@ -5,11 +5,34 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from mpgd.experiments.cifar10_checkpoint import run_in
-from mpgd.experiments.store import Record, Run, Store
+from mpgd.experiments.store import Record, Run, Store, size
+
+DUE: Final[Mapping[str, tuple[str, str]]] = {  # metrics a section needs, curves of one length
+    "noise orbit": ("", "y v"),
+    "noise sums": ("ks_limit ks_symmetric ks_of_exact_draws", "quantile limit_quantile"),
+    "noise tail": ("visits", "n longer measured exact"),
+    "limit driver": ("ks", ""),
+    "limit law": ("ks", "grid cdf limit_cdf"),
+    "limit rotation": ("marcus ito", "radius marcus_radius ito_radius"),
+    "limit jump": ("", "n x y gap"),
+    "valley": ("trace", "step trace"),
+    "valley landscape": ("", "u v"),
+    "airfoil": ("test_rmse gap released_gap", ""),
+    "ecg": ("test_accuracy", "accuracy_step test_accuracy"),
+    "cifar10": ("val_accuracy accuracy_gap", "step val_accuracy"),
+    "digits": ("test_accuracy test_loss gap", ""),
+    "implicit": ("measured completed printed stderr", "epsilon D stderr"),
+    "generalization": ("", "train test worst_gap late_gap dimension hessian_trace"),
+}
+CURVELESS: Final = ("valley", "ecg", "cifar10")  # the audit and earlier versions kept no curves
+NUMBERS: Final = {"steps", "stop", "beta", "gamma", "m", "mu0", "sigma0", "train", "seeds"}
 
 
 @dataclass(frozen=True)
@@ -55,6 +78,7 @@ def read(folder: Path) -> Shelf:
     unfinished = []
     for path in sorted((folder / "checkpoints").glob("*")):
         try:
+            size(path)
             unfinished.append(run_in(path))
         except FileNotFoundError:
             continue  # its run has just been finished
@@ -67,25 +91,52 @@ def read(folder: Path) -> Shelf:
 
 def _problem(record: Record) -> str | None:
     """Return what makes a record unusable: it must hold texts and numbers where they belong."""
-    run = record.run
+    run, h = record.run, record.run.hyperparameters
     named = [run.experiment, run.protocol, run.scheme]
-    if not all(isinstance(name, str) for name in named) or not isinstance(run.seed, int):
+    if not all(isinstance(name, str) for name in named) or type(run.seed) is not int:
         return "corrupt: experiment, protocol and scheme must be texts, the seed an integer"
-    for part in ("hyperparameters", "metrics", "curves", "versions"):
-        held = run.hyperparameters if part == "hyperparameters" else getattr(record, part)
+    parts = {"hyperparameters": h, "metrics": record.metrics, "curves": record.curves,
+             "versions": record.versions}  # fmt: skip
+    for part, held in parts.items():
         if not isinstance(held, Mapping):
             return f"corrupt: {part} must be names with values"
-    for part in ("metrics", "curves"):
-        for name, value in getattr(record, part).items():
-            if not _is_numeric(value):
-                return f"corrupt: {name!r} of its {part} is no number or list of numbers"
-    return None if _is_numeric(record.seconds) else "corrupt: its seconds are no number"
+    numbers = {name: h[name] for name in sorted(NUMBERS & h.keys())}
+    for part, held in {"hyperparameters": numbers, "metrics": record.metrics}.items():
+        for name, value in held.items():
+            if _shape(value) != ():
+                return f"corrupt: {name!r} of its {part} is no number"
+    for name, value in record.curves.items():
+        if not _shape(value):
+            return f"corrupt: {name!r} of its curves is no list of numbers"
+    if _shape(record.seconds) != () or not isfinite(record.seconds):
+        return "corrupt: its seconds are no number"
+    return _lack(record)
 
 
-def _is_numeric(value: Any) -> bool:
-    if isinstance(value, list):
-        return all(_is_numeric(each) for each in value)
-    return value is None or isinstance(value, int | float)
+def _lack(record: Record) -> str | None:
+    """Return what a record lacks of what the section of its experiment shows."""
+    h = record.run.hyperparameters
+    kind = h.get("study") if record.run.experiment == "audit" else record.run.experiment
+    kind = f"{kind} {h['part']}" if h.get("part") else f"{kind}"
+    metrics, curves = (names.split() for names in DUE.get(kind, ("", "")))
+    if kind in CURVELESS and not record.curves.keys() & set(curves):
+        curves = []
+    for part, names in (("metrics", metrics), ("curves", curves)):
+        if missing := [name for name in names if name not in getattr(record, part)]:
+            return f"corrupt: {', '.join(missing)} missing in its {part}"
+    lengths = {_shape(record.curves[name]) for name in curves}
+    if curves and lengths != {(len(record.curves[curves[0]]) or 1,)}:
+        return f"corrupt: {', '.join(curves)} of its curves must be numbers in lists of one length"
+    return None
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    """Return the shape of numbers, that of one number being (), or None if they are none."""
+    try:
+        held = np.asarray(value)
+    except ValueError:  # lists of unlike lengths
+        return None
+    return held.shape if held.dtype.kind in "iuf" else None
 
 
 def commonest(records: Iterable[Record], *names: str) -> list[Record]:

@@ -119,7 +119,10 @@ def _against(own: BySeed, other: BySeed, direction: Direction | None, digits: in
         return Cell("")
     difference = paired(own, other)
     word = Verdict("", direction, difference).word if direction else None
-    return Cell(difference.text(digits), difference.mean, word)
+    text = difference.text(digits)
+    if set(own) != set(other) and difference.count > 1:  # the means are not of the same seeds
+        text += f", {difference.count} seeds"
+    return Cell(text, difference.mean, word)
 
 
 def findings_table(found: Findings) -> Table:

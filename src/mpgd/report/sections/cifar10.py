@@ -89,11 +89,13 @@ def _finished(records: Sequence[Record]) -> dict[str, list[Record]]:
     for protocol in PROTOCOLS:
         own = [record for record in records if record.run.protocol == protocol]
         own = commonest(own, "device", "width", "train", "test", "pixels", "block")
-        if own:
-            h = next(r for r in own if r.run.scheme.startswith("mpgd")).run.hyperparameters
+        if ours := [record for record in own if record.run.scheme.startswith("mpgd")]:
+            h = ours[0].run.hyperparameters
             study = {name: h[name] for name in (*cifar10.FULL, "device")}
             seeds = sorted({record.run.seed for record in own})
             held[protocol] = chosen(own, cifar10.tasks(protocol, seeds, study))
+    if not any(held.values()):
+        raise LookupError("no run of MPGD")
     return {protocol: own for protocol, own in held.items() if own}
 
 

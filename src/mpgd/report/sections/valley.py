@@ -13,7 +13,7 @@ from mpgd.experiments.statistics import Columns, by_scheme
 from mpgd.experiments.store import Record
 from mpgd.report.content import Block, Findings, Landscape, Panel, Plate, Route, Text
 from mpgd.report.curves import bands
-from mpgd.report.drawing import BLUE, INDIGO, SKY, color
+from mpgd.report.drawing import BLUE, INDIGO, SKY, color, path
 from mpgd.report.sections.common import (
     PROTOCOLS,
     RULE,
@@ -23,7 +23,7 @@ from mpgd.report.sections.common import (
     settings,
     unfinished,
 )
-from mpgd.report.shelf import commonest, part
+from mpgd.report.shelf import chosen, commonest, part
 from mpgd.report.tables import scheme_table, table
 
 TITLE: Final = "The valley"
@@ -36,9 +36,8 @@ SHOWN: Final = ("gd", "gaussian", "gaussian plain 0.7", "mpgd plain 0.7 beta 0.5
 
 def blocks(records: Sequence[Record]) -> list[Block]:
     """Return what the section shows."""
-    steps = commonest(part(records, part=None), "steps")
-    held = finished(steps, valley.tasks)
-    paths = part(records, part="landscape")
+    held = finished(commonest(part(records, part=None), "steps"), valley.tasks)
+    paths = commonest(part(records, part="landscape"), "steps")
     found: list[Block] = [
         *unfinished("valley", held, valley.tasks),
         Text(
@@ -50,7 +49,8 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     ]
     for protocol in PROTOCOLS:
         if own := [record for record in paths if record.run.protocol == protocol]:
-            found.append(_landscape(protocol, own))
+            steps = own[0].run.hyperparameters["steps"]
+            found.append(_landscape(protocol, chosen(own, valley.landscape(protocol, steps))))
     found.append(
         Plate(
             "valley",
@@ -101,8 +101,8 @@ def _still(routes: Sequence[Route]) -> str:
 
 def _reach(route: Route) -> float:
     """Return how far a path comes from its start."""
-    u, v = np.array(route.u), np.array(route.v)
-    return float(np.nanmax(np.hypot(u - u[0], v - v[0])))
+    points = path(route)
+    return float(np.hypot(*(points - points[:, :1])).max(initial=0.0))
 
 
 def _shade(record: Record) -> str:
