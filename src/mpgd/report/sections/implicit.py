@@ -26,7 +26,8 @@ HEADLINE: Final = "Theorem 3: the ε² coefficient of the risk"
 SETTINGS: Final = {"printed": "as printed", "completed": "with the term the proof drops"}
 RULE: Final = (
     f"Rule: a form of the theorem is supported on a loss if it is within {AGREE:g} standard errors "
-    "of the simulation in every case, contradicted if in any case it is not."
+    "of the simulation in every case, contradicted if in any case it is not. The rule was written "
+    "after these numbers had been seen."
 )
 
 

@@ -30,7 +30,7 @@ RULE: Final = (
     "Rule: at the largest m, a case is supported if its Kolmogorov distance to the equation is "
     "at most the driver's own distance to its stable law plus what sampling alone exceeds in 5 % "
     "of all cases; contradicted if another equation is nearer by more than that noise of sampling; "
-    "else undecided."
+    "else undecided. The rule was written after these numbers had been seen."
 )
 SIZE: Final = ("paths", "reference", "steps", "resamples", "joint")
 

@@ -27,7 +27,8 @@ SETTINGS: Final = {"product": "signs as printed", "fresh": "fresh signs"}
 RULE: Final = (
     "Rule: after the most steps and at the largest β, the sums must be nearer to the claimed law "
     "than to the symmetric one by more than the Kolmogorov distance of a perfect sample; nearer "
-    "to the symmetric one by that much contradicts the claim."
+    "to the symmetric one by that much contradicts the claim. The rule was written after these "
+    "numbers had been seen."
 )
 
 
