@@ -20,6 +20,7 @@ from mpgd.report.content import Landscape, Plate, Route
 try:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogFormatter, NullLocator
 except ImportError:
     raise ImportError('figures need matplotlib: pip install "mpgd[lab]"') from None
 
@@ -37,6 +38,7 @@ RC: Final[Any] = STYLE | {
     "svg.fonttype": "path", "svg.hashsalt": "mpgd", "lines.linewidth": 1.2,
     "axes.titley": 1.0,  # where it comes to stand anyway; to find that out is slow
 }  # fmt: skip
+RAISED: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 NO_METADATA: Final = {"Creator": None, "Date": None, "Format": None, "Type": None}
 
 
@@ -65,10 +67,30 @@ def themed(plate: Plate, prefix: str) -> list[str]:
             figure = Figure(figsize=SIZE)
             axes.append(figure.add_axes((panel.left, 0.17, 0.96 - panel.left, 0.72)))
             panel.draw(axes[-1])
+            _lighten(axes[-1])
             elements.append(_for_page(_svg(figure), f"{prefix}-{number}"))
         if plate.legend:
             elements.append(_for_page(_svg(_legend(axes)), f"{prefix}-legend"))
     return elements
+
+
+def _lighten(ax: Any) -> None:
+    """Write powers of ten as plain text, without ticks between them: both take long to draw."""
+    for axis, (low, high) in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
+        if isinstance(axis.get_major_formatter(), LogFormatter) and high > 100 * low:
+            axis.set_minor_locator(NullLocator())
+            axis.set_major_formatter(power_of_ten)
+
+
+def power_of_ten(x: float, place: int = 0) -> str:
+    """Return a tick's label.
+
+    Examples:
+        >>> power_of_ten(0.001), power_of_ten(10.0), power_of_ten(1.0)
+        ('10⁻³', '10', '1')
+    """
+    exponent = round(np.log10(x))
+    return f"{x:g}" if exponent in (0, 1) else "10" + str(exponent).translate(RAISED)
 
 
 def _legend(axes: list[Any]) -> Figure:
@@ -89,6 +111,7 @@ def whole(plate: Plate, columns: int = 3) -> str:
         axes = list(figure.subplots(rows, columns, squeeze=False).flat)
         for panel, ax in zip(plate.panels, axes, strict=False):
             panel.draw(ax)
+            _lighten(ax)
         for ax in axes[count:]:
             ax.axis("off")
         if plate.legend:
