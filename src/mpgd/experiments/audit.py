@@ -79,7 +79,7 @@ STUDIES: Final = {
             Case("gd", ("float32", *MEASURED)),
             Case("gaussian plain 0.6", ("bare_gaussian", "shared_rows", *MEASURED)),
             Case("mpgd plain 0.6 beta 0.5", (*PLAIN, "lower_sigma", *MEASURED)),
-            Case("mpgd symmetric 0.6 beta 0.5", (*SYMMETRIC, "lower_sigma", *MEASURED)),
+            Case("mpgd symmetric 0.6 beta 0.5", (*SYMMETRIC, *MEASURED)),
         ),
     ),
     "ecg": Study(
