@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
+
+if TYPE_CHECKING:
+    from mpgd.lab.server import Lab
 
 LEVEL = 1e-4 / 40  # of one statistical check: 1e-4 in all, over at most 40 of them
 
@@ -29,6 +35,19 @@ def data_folder() -> Path:
     if not folder:
         pytest.skip("MPGD_DATA is not set: it names the folder with the data sets")
     return Path(folder)
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    """Serve the lab on a free port."""
+    from mpgd.lab.server import make_server
+
+    with make_server(0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from mpgd import ChaoticNoise
-from mpgd.lab.server import Lab, make_server
+from mpgd.lab.server import Lab
 
 if TYPE_CHECKING:
     from browser.conftest import Browser
@@ -29,16 +27,6 @@ const slider = document.getElementById(arguments[0]);
 slider.value = arguments[1];
 slider.dispatchEvent(new Event("input"));
 """
-
-
-@pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
-    with make_server(0) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
 
 
 def visit(browser: Browser, lab: Lab, hash: str = "steps=400") -> None:

@@ -10,8 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -21,16 +19,6 @@ from mpgd import ChaoticNoise
 from mpgd.lab.server import ENDPOINTS, Lab, make_server
 
 COMMAND = [sys.executable, "-m", "mpgd.cli", "lab", "--no-browser"]
-
-
-@pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
-    with make_server(0) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
 
 
 def connect(port: int) -> closing[http.client.HTTPConnection]:
