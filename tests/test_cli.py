@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.conftest import hear_interrupts
 
 import mpgd
-from conftest import hear_interrupts
 from mpgd import cli, experiments
 from mpgd.experiments import Context
 

@@ -11,7 +11,7 @@ from mpgd import ChaoticNoise
 from mpgd.lab.server import Lab
 
 if TYPE_CHECKING:
-    from browser.conftest import Browser
+    from tests.browser.conftest import Browser
 
 PLOTS = ("map", "orbit", "values", "sums", "law", "gd", "gaussian", "mpgd", "trace")
 NOISE_PLOTS = ("map", "orbit", "values", "sums", "law")

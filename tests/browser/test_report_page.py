@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests import results
 
-import results
 from mpgd import report
 from mpgd.experiments import valley
 from mpgd.report.page import PARTS
 
 if TYPE_CHECKING:
-    from conftest import Browser
+    from tests.browser.conftest import Browser
 
 
 @pytest.fixture(scope="module")

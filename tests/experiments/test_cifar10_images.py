@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import chisquare
+from tests.conftest import LEVEL
 from torch import Tensor
 
-from conftest import LEVEL
 from mpgd.experiments.cifar10_images import (
     MEANS,
     STDS,

@@ -17,8 +17,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-import killable
 import pytest
+from tests.experiments import killable
 
 from mpgd.experiments import Context
 from mpgd.experiments.runner import complete

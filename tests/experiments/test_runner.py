@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conftest import hear_interrupts
 
-from conftest import hear_interrupts
 from mpgd.experiments import Context, Silent, runner, valley
 from mpgd.experiments.runner import WorkerError, complete, split
 from mpgd.experiments.store import Run

@@ -13,8 +13,8 @@ import sys
 from contextlib import closing
 
 import pytest
+from tests.conftest import hear_interrupts
 
-from conftest import hear_interrupts
 from mpgd import ChaoticNoise
 from mpgd.lab.server import ENDPOINTS, Lab, make_server
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from tests.conftest import LEVEL
 
-from conftest import LEVEL
 from mpgd import ChaoticNoise, GaussianNoise, StableLaw, ThalerMap
 from mpgd.experiments import valley
 from mpgd.lab import simulation

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import ks_2samp, kstest
+from tests.conftest import LEVEL
 from torch import Tensor
 
-from conftest import LEVEL
 from mpgd import ChaoticNoise, GaussianNoise, StableLaw, StableNoise
 from mpgd.limits import Diagonal, ExpandingNoise, FastSlow, Linear, limit_law
 from mpgd.limits.streams import open_stream

@@ -10,9 +10,9 @@ import pytest
 import torch
 from scipy.linalg import expm
 from scipy.stats import kstest
+from tests.conftest import LEVEL
 from torch import Tensor
 
-from conftest import LEVEL
 from mpgd import StableLaw, StableNoise
 from mpgd.limits import Diagonal, Field, Linear, MarcusSDE, coarsen
 from mpgd.limits.streams import open_stream

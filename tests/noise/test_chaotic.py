@@ -16,10 +16,10 @@ import pytest
 import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binomtest, kstest, norm, poisson
+from tests import reference
+from tests.conftest import LEVEL
 from torch import Tensor
 
-import reference
-from conftest import LEVEL
 from mpgd import ChaoticNoise, NoiseState, StableLaw, ThalerMap
 
 Array = NDArray[np.float64]

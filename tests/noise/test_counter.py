@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import kstest, norm
+from tests.conftest import LEVEL
 
-from conftest import LEVEL
 from mpgd.noise.counter import (
     MASK,
     flat_index,

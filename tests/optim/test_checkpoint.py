@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed.checkpoint as dcp
+from tests.optim.workers import SETTINGS, make_optimizer, run, same_bits, small_net, snapshot, train
 from torch import nn
 from torch.distributed.checkpoint.state_dict import (
     StateDictOptions,
@@ -20,7 +21,6 @@ from torch.distributed.checkpoint.state_dict import (
     set_state_dict,
 )
 from torch.optim import Optimizer
-from workers import SETTINGS, make_optimizer, run, same_bits, small_net, snapshot, train
 
 import mpgd
 from mpgd.optim.wrapper import PREFIX

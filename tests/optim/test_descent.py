@@ -13,8 +13,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.optim.workers import (
+    ORBITS,
+    batch,
+    bits,
+    run,
+    same_bits,
+    set_gradients,
+    small_net,
+    snapshot,
+    train,
+)
 from torch import Tensor, nn
-from workers import ORBITS, batch, bits, run, same_bits, set_gradients, small_net, snapshot, train
 
 from mpgd import MPGD, ChaoticNoise
 from mpgd.noise.engines import check_device

@@ -9,10 +9,10 @@ import pytest
 import torch
 import torch.distributed.checkpoint as dcp
 import torch.multiprocessing as mp
-import workers
+from tests.optim import workers
+from tests.optim.workers import SETTINGS, make_optimizer, same_bits, snapshot, train_odd
 from torch import nn
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
-from workers import SETTINGS, make_optimizer, same_bits, snapshot, train_odd
 
 import mpgd
 

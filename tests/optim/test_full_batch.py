@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import torch
+from tests.optim.workers import SETTINGS, batch, same_bits, small_net
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
-from workers import SETTINGS, batch, same_bits, small_net
 
 from mpgd import MPGD, full_batch, perturb
 

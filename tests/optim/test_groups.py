@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 from scipy.stats import binom, chi2, kstest
+from tests.conftest import LEVEL
 from torch import Tensor, nn
 
 import mpgd
-from conftest import LEVEL
 from mpgd import MPGD, ChaoticNoise, StableLaw, ThalerMap, param_groups, perturbation_sizes
 
 

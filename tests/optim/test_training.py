@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import torch
-import workers
-from workers import same_bits
+from tests.optim import workers
+from tests.optim.workers import same_bits
 
 EPOCHS = 12  # of 8 steps each
 pytestmark = pytest.mark.timeout(120)

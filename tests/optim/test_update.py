@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.optim.workers import set_gradients
 from torch import Tensor
-from workers import set_gradients
 
 from mpgd import MPGD, ChaoticNoise, GaussianNoise, StableNoise, perturb
 from mpgd.optim.orbits import SHARED

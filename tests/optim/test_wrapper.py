@@ -8,9 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.optim.workers import (
+    ORBITS,
+    batch,
+    run,
+    same_bits,
+    set_gradients,
+    small_net,
+    snapshot,
+    train,
+)
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from workers import ORBITS, batch, run, same_bits, set_gradients, small_net, snapshot, train
 
 import mpgd
 from mpgd import MPGD, ChaoticNoise, perturb

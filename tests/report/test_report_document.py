@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
+from tests import results
 
-import results
 from mpgd import report
 from mpgd.experiments import airfoil, ecg
 from mpgd.experiments.statistics import Columns

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 import torch
+from tests import results
 
-import results
 from mpgd import report
 from mpgd.experiments import airfoil, cifar10, ecg
 from mpgd.experiments.cifar10_checkpoint import Checkpoint, Progress

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import results
 
-import results
 from mpgd import report
 from mpgd.experiments import cifar10, valley
 from mpgd.experiments.store import Run, Store

@@ -1,1 +1,0 @@
-"""Tests in a real browser; a package, so that its conftest has a name of its own."""
