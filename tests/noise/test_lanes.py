@@ -10,7 +10,7 @@ import pytest
 
 from mpgd import ChaoticNoise
 from mpgd.maps.tables import LONGEST
-from mpgd.noise.engines import fused, lanes
+from mpgd.noise.engines import fused, intrinsics
 
 ODD = [0.0, 1.0, 0.5, 2.0**-60, 1 - 2.0**-53, 1 + 2.0**-52, LONGEST, 2 * LONGEST, 7.0]
 ODD += [float("inf"), float("nan")]
@@ -70,4 +70,4 @@ def test_the_way_follows_the_cpu(
     monkeypatch: pytest.MonkeyPatch, features: str, expected: bool
 ) -> None:
     monkeypatch.setattr(numba.config, "CPU_FEATURES", features)
-    assert lanes.can_pack() is expected
+    assert intrinsics.can_pack() is expected

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 from mpgd import MPGD, ChaoticNoise
 from mpgd.noise.engines import check_device
-from mpgd.optim.settings import noises
+from mpgd.optim.settings import make_settings
 
 LOUD: dict[str, Any] = {"lr": 0.05, "mu": 0.3, "sigma": 0.2, "gamma": 0.6, "beta": 0.5}
 SIZES = [1, 7, 24, 1000, 1025, 1_000_000]
@@ -429,11 +429,10 @@ def test_one_changed_coefficient_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = ends([1025], PATHS[0], 30)
     assert same_bits(ends([1025], PATHS[2], 30), expected)
     group = MPGD(parameters([1]), **LOUD, engine="numba").param_groups[0]
-    table = noises(group)[0].driver.returns  # type: ignore[union-attr]
+    table = make_settings(group).drivers[0].returns  # type: ignore[union-attr]
     rows = table.rows.copy()
     rows[-40, 0] = np.nextafter(rows[-40, 0], 0)
     monkeypatch.setattr(table, "rows", rows)
-    monkeypatch.setattr("mpgd.optim.fused._KNOWN", {})  # constants that were looked up before
     found = ends([1025], PATHS[2], 30)
     assert not same_bits(found["state"], expected["state"])
     assert not same_bits(found["parameters"], expected["parameters"])

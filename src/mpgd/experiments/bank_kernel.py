@@ -4,22 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from mpgd.noise.counter import MULTIPLIER, STRIDE
-from mpgd.noise.engines.fused import Floats, advance_values, inlined, jitted
-
-_u = np.uint64
-_MULTIPLIER, _STRIDE, _HALF = _u(MULTIPLIER), _u(STRIDE), _u(32)
-
-
-@inlined
-def step_key(key: Any, step: Any) -> Any:
-    """Return the key of one step; see `counter.step_key`."""
-    h = key + step * _STRIDE
-    h = (h ^ (h >> _HALF)) * _MULTIPLIER
-    h = (h ^ (h >> _HALF)) * _MULTIPLIER
-    return h ^ (h >> _HALF)
+from mpgd.noise.engines.compiled import jitted
+from mpgd.noise.engines.fused import Floats, advance_values, step_key
 
 
 @jitted

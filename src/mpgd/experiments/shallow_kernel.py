@@ -5,11 +5,13 @@ Sums may be taken in any order and products fused, which is what lets them fill 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from mpgd.noise.engines import compiled
 
 Floats = NDArray[np.float64]
 
@@ -23,7 +25,7 @@ def inlined(function: Any) -> Any:
     Compiled apart, numba would keep two copies of it, and which one runs would depend on whether
     the caller was compiled now or comes from the cache: with free sums that changes bits.
     """
-    return numba.njit(inline="always", error_model="numpy", fastmath=FREE)(function)
+    return compiled.inlined(function, error_model="numpy", fastmath=FREE)
 
 
 @inlined
@@ -83,7 +85,7 @@ def scale(g: Floats, x: Floats, features: int, factor: float) -> None:
         g[hidden * features + j] *= V[j]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=FREE)
+@partial(compiled.jitted, error_model="numpy", fastmath=FREE)
 def differentiate(
     x: Floats, columns: Floats, targets: Floats, losses: Floats, gradient: Floats
 ) -> None:

@@ -9,13 +9,14 @@ from typing import Any
 def compiled(kernel: Callable[..., Any], *helpers: Callable[..., Any]) -> Callable[..., Any]:
     """Return ``kernel`` compiled by numba; ``helpers`` are the functions of its module it calls."""
     try:
-        from numba import njit
         from numba.extending import register_jitable
+
+        from mpgd.noise.engines.compiled import jitted
     except ImportError as error:
         raise ImportError(
             'distances between paths need numba, which is not installed: pip install "mpgd[fast]"'
         ) from error
     for helper in helpers:
         register_jitable(helper)
-    function: Callable[..., Any] = njit(cache=True, error_model="numpy")(kernel)
+    function: Callable[..., Any] = jitted(kernel, error_model="numpy")
     return function

@@ -1,7 +1,6 @@
 """Stable values of many steps in one call, compiled by numba, without the interpreter's lock.
 
-Import this module only where numba is installed. A kernel kept on disk is compiled again when its
-own file changes, not when another does, so nothing here calls a kernel of another module.
+Import this module only where numba is installed.
 """
 
 from __future__ import annotations
@@ -9,19 +8,23 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 import numpy as np
 
-from mpgd.noise.counter import MULTIPLIER
+from mpgd.noise.engines.compiled import inlined, jitted
+from mpgd.noise.engines.fused import hash_round, salted_hash
 from mpgd.noise.memoryless import SECOND_SALT
 
 _u = np.uint64
-_MULTIPLIER = _u(MULTIPLIER)
-_HALF, _LOW = _u(32), _u(12)
-_SALT = _u(SECOND_SALT)
+_LOW, _SALT = _u(12), _u(SECOND_SALT)
 
 
-@numba.njit(cache=True, nogil=True)
+@inlined
+def _uniform(i: int, key: Any, salt: Any) -> float:
+    h = hash_round(salted_hash(_u(i), key, salt))
+    return (float(h >> _LOW) + 0.5) * 2.0**-52
+
+
+@jitted
 def stable_block(
     out: Any, n: int, first: int, last: int, keys: Any, alpha: float, beta: float
 ) -> None:
@@ -37,11 +40,3 @@ def stable_block(
             thin = max(math.cos(V - shifted), 1e-300)  # 0 up to rounding at the end of |beta| = 1
             size = log_scale - math.log(math.cos(V)) / alpha + a * (math.log(thin) - math.log(W))
             out[k * n + i] = math.sin(shifted) * math.exp(size)
-
-
-@numba.njit(inline="always")
-def _uniform(i: int, key: Any, salt: Any) -> float:
-    h = ((_u(i) ^ key) * _MULTIPLIER) ^ salt
-    h = (h ^ (h >> _HALF)) * _MULTIPLIER
-    h = (h ^ (h >> _HALF)) * _MULTIPLIER
-    return (float(h >> _LOW) + 0.5) * 2.0**-52

@@ -3,5 +3,6 @@
 from mpgd.noise.chaotic import ChaoticNoise as ChaoticNoise
 from mpgd.noise.memoryless import GaussianNoise as GaussianNoise
 from mpgd.noise.memoryless import StableNoise as StableNoise
+from mpgd.noise.protocol import Noise as Noise
 from mpgd.noise.stable_law import StableLaw as StableLaw
 from mpgd.noise.state import NoiseState as NoiseState

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import sqrt
 
 import numpy as np
 import torch
@@ -84,6 +85,15 @@ class ChaoticNoise:
     def exponent(self) -> float:
         """Sums of k values grow like k^exponent; here gamma."""
         return self.gamma
+
+    @property
+    def has_orbit(self) -> bool:
+        """A chaotic value depends on where the orbit is."""
+        return True
+
+    def spread(self, twins: bool = False) -> float:
+        """Return the root mean square of a value, or of the difference of two."""
+        return sqrt(self.variance * (2.0 if twins else 1.0))
 
     @cached_property
     def driver(self) -> Driver:

@@ -30,10 +30,12 @@ SIGNED_STRIDE: Final = signed(STRIDE)
 
 def mix(x: int) -> int:
     """Return the hash of one 64-bit integer."""
-    x &= MASK
-    x = ((x ^ (x >> 32)) * MULTIPLIER) & MASK
-    x = ((x ^ (x >> 32)) * MULTIPLIER) & MASK
+    x = _round(_round(x & MASK))
     return x ^ (x >> 32)
+
+
+def _round(x: int) -> int:
+    return ((x ^ (x >> 32)) * MULTIPLIER) & MASK
 
 
 def make_key(*parts: int) -> int:
@@ -65,9 +67,12 @@ def step_key_tensor(key: Tensor, step: Tensor) -> Tensor:
 
 
 def _mix_tensor(h: Tensor) -> Tensor:
-    h = (h ^ upper_half(h)) * SIGNED_MULTIPLIER
-    h = (h ^ upper_half(h)) * SIGNED_MULTIPLIER
+    h = _round_tensor(_round_tensor(h))
     return h ^ upper_half(h)
+
+
+def _round_tensor(h: Tensor) -> Tensor:
+    return (h ^ upper_half(h)) * SIGNED_MULTIPLIER
 
 
 def hash_elements(index: Tensor, key: Tensor | int, salt: Tensor | int = 0) -> Tensor:
@@ -78,14 +83,12 @@ def hash_elements(index: Tensor, key: Tensor | int, salt: Tensor | int = 0) -> T
         key: the key of the step.
         salt: further bits that belong to the element, such as its present state.
     """
-    h = hash_chaotic(index, key, salt)
-    return (h ^ upper_half(h)) * SIGNED_MULTIPLIER
+    return _round_tensor(hash_chaotic(index, key, salt))
 
 
 def hash_chaotic(index: Tensor, key: Tensor | int, salt: Tensor | int) -> Tensor:
     """The same with one round less: enough where ``salt`` is the state of a chaotic orbit."""
-    h = ((index ^ key) * SIGNED_MULTIPLIER) ^ salt
-    return (h ^ upper_half(h)) * SIGNED_MULTIPLIER
+    return _round_tensor(((index ^ key) * SIGNED_MULTIPLIER) ^ salt)
 
 
 def upper_half(h: Tensor) -> Tensor:

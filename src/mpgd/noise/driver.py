@@ -68,6 +68,16 @@ class Driver:
     starts: Table
     fingerprint: int
 
+    @property
+    def table(self) -> NDArray[np.float64]:
+        """B's table as the kernels read it: four coefficients after the other, row after row."""
+        return self.returns.rows.reshape(-1)
+
+    @property
+    def rule(self) -> tuple[np.int64, np.int64]:
+        """How a new sign is found: the threshold, and a mask of the old sign's bit for products."""
+        return np.int64(self.threshold), np.int64(-(2**63) if self.product else 0)
+
 
 @lru_cache(maxsize=128)
 def make_driver(gamma: float, beta: float, signs: str) -> Driver:

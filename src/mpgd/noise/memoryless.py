@@ -34,6 +34,15 @@ class MemorylessNoise(ABC):
     def exponent(self) -> float:
         """Sums of k values grow like k^exponent."""
 
+    @property
+    def has_orbit(self) -> bool:
+        """A value depends on its element and step alone."""
+        return False
+
+    @abstractmethod
+    def spread(self, twins: bool = False) -> float:
+        """Return the size of a value, or of the difference of two."""
+
     @abstractmethod
     def transform(self, u1: Tensor, u2: Tensor) -> Tensor:
         """Return values from independent uniforms in (0, 1)."""
@@ -117,6 +126,10 @@ class GaussianNoise(MemorylessNoise):
         """Sums of k values grow like k^(1/2)."""
         return 0.5
 
+    def spread(self, twins: bool = False) -> float:
+        """Return the standard deviation of a value, or of the difference of two."""
+        return math.sqrt(self.variance * (2.0 if twins else 1.0))
+
     def transform(self, u1: Tensor, u2: Tensor) -> Tensor:
         """Return normal values by the Box-Muller formula."""
         radius = torch.sqrt(-2.0 * self.variance * torch.log(u1))
@@ -148,6 +161,10 @@ class StableNoise(MemorylessNoise):
     def exponent(self) -> float:
         """Sums of k values grow like k^(1/alpha)."""
         return 1.0 / self.alpha
+
+    def spread(self, twins: bool = False) -> float:
+        """Return the scale of a value, or of the difference of two; below alpha = 2 no more is."""
+        return float(2.0 ** (1.0 / self.alpha)) if twins else 1.0
 
     def transform(self, u1: Tensor, u2: Tensor) -> Tensor:
         """Return stable values by the Chambers-Mallows-Stuck formula."""

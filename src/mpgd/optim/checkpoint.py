@@ -9,18 +9,19 @@ the saved bits back after the cast.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from mpgd.optim.orbits import fingerprint, needed, needed_shared
-from mpgd.optim.settings import DEFAULTS, check_settings, is_perturbed
+from mpgd.optim.orbits import needed, orbit_name
+from mpgd.optim.settings import DEFAULTS, NAMES, TWIN, Settings, make_settings
 
-LARGE_KEYS = frozenset(("multiplicative", "additive", "multiplicative_twin", "additive_twin"))
-ORBIT_KEYS = LARGE_KEYS | {"shared", "shared_twin"}
-ALL_KEYS = ORBIT_KEYS | {"step", "key", "tables", "shared_step"}
+LARGE_KEYS: Final = frozenset(orbit_name(number) for number in range(2 * TWIN))
+ORBIT_KEYS: Final = LARGE_KEYS | {"shared", "shared_twin"}
+ALL_KEYS: Final = ORBIT_KEYS | {"step", "key", "tables", "shared_step"}
+SINCE_THEN: Final = {"first_sign"}  # keywords that earlier checkpoints lack
 
 
 def load(
@@ -29,9 +30,11 @@ def load(
     """Run ``original(state_dict)``, checked before and with the orbits' bits restored after."""
     seen: dict[str, Any] = {}
 
-    def check(_: Optimizer, incoming: dict[str, Any]) -> None:
+    def check(_: Optimizer, incoming: dict[str, Any]) -> dict[str, Any]:
+        incoming = with_noises(optimizer, incoming)
         check_state(optimizer, incoming)
         seen.update(incoming)
+        return incoming
 
     def restore(_: Optimizer) -> None:
         for parameter, _group, values in pairs(optimizer, seen):
@@ -47,6 +50,37 @@ def load(
     finally:
         for handle in handles:
             handle.remove()
+
+
+def in_words(state_dict: dict[str, Any]) -> dict[str, Any]:
+    """Return a state dict whose noises are texts, since a checkpoint holds plain values only."""
+    groups = [
+        group if isinstance(group.get("noise", ""), str) else group | {"noise": _said(group)}
+        for group in state_dict["param_groups"]
+    ]
+    return {**state_dict, "param_groups": groups}
+
+
+def _said(group: dict[str, Any]) -> list[str]:
+    return [repr(noise) for noise in group["noise"]]
+
+
+def with_noises(optimizer: Optimizer, state_dict: dict[str, Any]) -> dict[str, Any]:
+    """Return a saved state with the optimizer's own noises where the texts say the same."""
+    groups = []
+    for number, saved in enumerate(state_dict["param_groups"]):
+        saved = {name: getattr(DEFAULTS, name) for name in SINCE_THEN} | saved
+        if not isinstance(saved.get("noise", ""), str) and number < len(optimizer.param_groups):
+            own = optimizer.param_groups[number]
+            found = own["noise"] if isinstance(own["noise"], str) else _said(own)
+            if list(saved["noise"]) != found:
+                raise ValueError(
+                    f"param_groups[{number}] was saved with the noises {saved['noise']}, the "
+                    f"optimizer has {found}: build it with the same ones"
+                )
+            saved = saved | {"noise": own["noise"]}
+        groups.append(saved)
+    return {**state_dict, "param_groups": groups}
 
 
 def pairs(
@@ -66,19 +100,21 @@ def check_state(optimizer: Optimizer, state_dict: dict[str, Any]) -> None:
         raise ValueError(
             f"the state has groups of {saved} parameters, the optimizer has groups of {sizes}"
         )
+    made = []
     for number, group in enumerate(state_dict["param_groups"]):
-        missing = DEFAULTS.keys() - group.keys()
+        missing = set(NAMES) - group.keys()
         if missing:
             raise ValueError(
                 f"param_groups[{number}] of the state lacks {sorted(missing)}: "
                 "it was not written by a perturbed optimizer"
             )
-        check_settings(group)
+        made.append(make_settings(group))
     leaders = {id(group["params"][0]) for group in optimizer.param_groups if group["params"]}
-    for ordinal, (parameter, group, values) in enumerate(pairs(optimizer, state_dict)):
+    settings_of = [each for each, size in zip(made, sizes, strict=True) for _ in range(size)]
+    for ordinal, (parameter, _group, values) in enumerate(pairs(optimizer, state_dict)):
         _check_tensors(ordinal, parameter, values)
-        if is_perturbed(group):
-            _check_parameter(ordinal, group, values, id(parameter) in leaders)
+        if settings_of[ordinal].is_perturbed:
+            _check_parameter(ordinal, settings_of[ordinal], values, id(parameter) in leaders)
 
 
 def _check_tensors(ordinal: int, parameter: Tensor, values: dict[str, Any]) -> None:
@@ -96,20 +132,15 @@ def _check_tensors(ordinal: int, parameter: Tensor, values: dict[str, Any]) -> N
             raise ValueError(f"{name!r} of parameter {ordinal} must be {dtype}, got {found.dtype}")
 
 
-def _check_parameter(
-    ordinal: int, group: dict[str, Any], values: dict[str, Any], leads: bool
-) -> None:
+def _check_parameter(ordinal: int, settings: Settings, values: dict[str, Any], leads: bool) -> None:
     """Raise if something is missing, or was made with other tables."""
-    wanted = ["step", "key", *(name for name, _, _ in needed(group))]
-    wanted += ["tables"] if group["noise"] == "chaotic" else []
-    wanted += needed_shared(group) if leads else []
-    for name in wanted:
+    for name in needed(settings, leads):
         if name not in values:
             raise ValueError(f"the state of parameter {ordinal} lacks {name!r}")
-    if group["noise"] == "chaotic" and int(values["tables"]) != fingerprint(group):
+    if settings.tables is not None and int(values["tables"]) != settings.tables:
         raise ValueError(
             f"parameter {ordinal} was saved with other tables (fingerprint "
-            f"{int(values['tables'])}) than this version computes ({fingerprint(group)}); "
+            f"{int(values['tables'])}) than this version computes ({settings.tables}); "
             "its orbit cannot go on bit for bit"
         )
 

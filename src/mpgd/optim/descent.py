@@ -11,27 +11,22 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.sgd import sgd
 
-from mpgd.optim import checkpoint, fused
+from mpgd.optim import checkpoint, rows
 from mpgd.optim.many import descend_many
-from mpgd.optim.orbits import (
-    State,
-    ensure,
-    ensure_shared,
-    is_active,
-    is_lacking,
-    shared_value,
-    terms,
-)
+from mpgd.optim.orbits import State, count_steps, ensure_states, is_lacking, next_shared, terms
 from mpgd.optim.settings import (
     DEFAULTS,
-    check_flag,
+    Current,
+    Keywords,
+    NoiseLike,
+    Pair,
+    Settings,
+    check_keywords,
     check_learning_rate,
-    check_settings,
-    check_sizes,
-    is_perturbed,
 )
 from mpgd.optim.shards import local
 from mpgd.optim.update import Scalar, descended, precision_of
+from mpgd.parameters import check_flag
 
 
 class MPGD(Optimizer):
@@ -48,15 +43,18 @@ class MPGD(Optimizer):
         params: parameters, named parameters, or groups of them.
         lr: the step size eta, a number or a tensor of one.
         mu: the size of the multiplicative perturbation.
-        sigma: the size of the additive perturbation.
+        sigma: the size of the additive perturbation, of either sign.
         gamma: the exponent in (0.5, 0.99]; the tail index of the limit is 1/gamma. A pair gives
             (multiplicative, additive).
         beta: the skewness in [-1, 1], a number or such a pair.
         symmetric: take differences of two independent drivers.
-        noise: ``"chaotic"``, ``"gaussian"`` or ``"stable"``.
+        noise: ``"chaotic"``, ``"gaussian"`` or ``"stable"``; or a noise, such as
+            ``ChaoticNoise(0.6, 0.5)``, or a pair of noises (multiplicative, additive). A noise of
+            your own trains too, see `mpgd.noise.Noise`.
         scaling: of Gaussian noise: ``"matched"`` (lr^gamma and the chaotic driver's variance) or
             ``"langevin"`` (lr^(1/2) and variance 1).
         signs: ``"fresh"``, or ``"product"`` as the paper prints it.
+        first_sign: ``"drawn"`` like the others, or ``"positive"`` as the paper prints it.
         shared_multiplicative: one scalar multiplicative driver for all coordinates.
         start: the first step that is perturbed; a parameter counts the steps it took.
         stop: the first step that is not any more. Outside, orbits wait.
@@ -80,30 +78,47 @@ class MPGD(Optimizer):
         params: Any,
         lr: float | Tensor = 1e-3,
         *,
-        mu: float = 0.0,
-        sigma: float = 0.0,
-        gamma: float | tuple[float, float] = 0.6,
-        beta: float | tuple[float, float] = 0.0,
-        symmetric: bool = False,
-        noise: str = "chaotic",
-        scaling: str = "matched",
-        signs: str = "fresh",
-        shared_multiplicative: bool = False,
-        start: int = 0,
-        stop: int | None = None,
-        seed: int = 0,
+        mu: float = DEFAULTS.mu,
+        sigma: float = DEFAULTS.sigma,
+        gamma: Pair = DEFAULTS.gamma,
+        beta: Pair = DEFAULTS.beta,
+        symmetric: bool = DEFAULTS.symmetric,
+        noise: NoiseLike = DEFAULTS.noise,
+        scaling: str = DEFAULTS.scaling,
+        signs: str = DEFAULTS.signs,
+        first_sign: str = DEFAULTS.first_sign,
+        shared_multiplicative: bool = DEFAULTS.shared_multiplicative,
+        start: int = DEFAULTS.start,
+        stop: int | None = DEFAULTS.stop,
+        seed: int = DEFAULTS.seed,
         maximize: bool = False,
         foreach: bool | None = None,
-        engine: str | None = None,
+        engine: str | None = DEFAULTS.engine,
     ) -> None:
-        given = locals()
-        defaults = {name: given[name] for name in ("lr", *DEFAULTS, "maximize", "foreach")}
+        keywords = Keywords(
+            mu,
+            sigma,
+            gamma,
+            beta,
+            symmetric,
+            noise,
+            scaling,
+            signs,
+            first_sign,
+            shared_multiplicative,
+            start,
+            stop,
+            seed,
+            engine,
+        )
+        self._current = Current()
+        defaults = {"lr": lr, **vars(keywords), "maximize": maximize, "foreach": foreach}
         super().__init__(params, defaults)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group; the orbits of the others are left alone."""
         merged = {**self.defaults, **param_group}
-        plain = {**check_settings(merged), "lr": check_learning_rate(merged["lr"])}
+        plain = {**check_keywords(merged), "lr": check_learning_rate(merged["lr"])}
         check_flag("maximize", merged["maximize"])
         super().add_param_group(param_group)
         self.param_groups[-1].update(plain)
@@ -115,23 +130,13 @@ class MPGD(Optimizer):
             raise
 
     def _ensure_states(self) -> None:
-        """Create the states that are missing: eagerly, or after mu or sigma was raised from 0."""
-        ordinal = 0
-        leaders: list[State] = []
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if is_perturbed(group):
-                    ensure(parameter, self.state[parameter], group, ordinal)
-                ordinal += 1
-            if group["shared_multiplicative"] and group["mu"] and group["params"]:
-                leader = self.state[group["params"][0]]
-                ensure_shared(leader, group, leaders)
-                leaders.append(leader)
+        made = [self._current.of(k, group) for k, group in enumerate(self.param_groups)]
+        ensure_states(zip(self.param_groups, made, strict=True), self.state.__getitem__)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state; orbits, counters and keys are tensors, settings plain values."""
         self._ensure_states()
-        return super().state_dict()
+        return checkpoint.in_words(super().state_dict())
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load a state; orbits keep their bits, and nothing is changed if it does not fit."""
@@ -140,8 +145,9 @@ class MPGD(Optimizer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore from a pickle, also of a version that lacked a setting."""
         super().__setstate__(state)
+        self._current = Current()
         for group in self.param_groups:
-            for name, value in {**DEFAULTS, "maximize": False, "foreach": None}.items():
+            for name, value in {**vars(DEFAULTS), "maximize": False, "foreach": None}.items():
                 group.setdefault(name, value)
 
     @overload
@@ -156,68 +162,62 @@ class MPGD(Optimizer):
             with torch.enable_grad():
                 loss = closure()
         refuse_sparse(self.param_groups)
-        for group in self.param_groups:
-            self._step_group(group)
+        for number, group in enumerate(self.param_groups):
+            self._step_group(group, self._current.of(number, group))
         return loss
 
-    def _step_group(self, group: dict[str, Any]) -> None:
-        params = [p for p in group["params"] if p.grad is not None]
-        eta = as_scalar(group["lr"])
-        if not is_perturbed(group):
+    def _step_group(self, group: dict[str, Any], settings: Settings) -> None:
+        params: list[Tensor] = [p for p in group["params"] if p.grad is not None]
+        if not settings.is_perturbed:
             plain_descent(params, group)
             return
         if not group["params"]:
             return
-        if not torch.compiler.is_compiling():
-            check_sizes(group)
-            check_learning_rate(group["lr"])
+        eta = step_size(group["lr"])
         if not isinstance(eta, Tensor) and eta == 0:
             return  # nothing changes and the orbits wait
-        if is_lacking(group, [self.state[p] for p in group["params"]]):
+        if is_lacking(settings, [self.state[p] for p in group["params"]]):
             self._ensure_states()
-        shared = next_shared(self.state[group["params"][0]], group, eta)
+        shared = next_shared(self.state[group["params"][0]], settings, eta)
         states: list[State] = [self.state[p] for p in params]
         if uses_foreach(params, group):
-            descend_many(params, states, group, float(eta), shared)
-            count_steps(states, eta)
-            return
-        if isinstance(eta, Tensor) or not fused.is_fusible(group):
-            rest = list(range(len(params)))
+            descend_many(params, states, settings, float(eta), shared, group["maximize"])
         else:
-            rest = fused.descend(params, states, group, eta, shared)
-        for k in rest:
-            descend_one(params[k], states[k], group, eta, shared)
+            self._step_rows_or_tensors(params, states, group, settings, eta, shared)
         count_steps(states, eta)
+
+    def _step_rows_or_tensors(
+        self,
+        params: list[Tensor],
+        states: list[State],
+        group: dict[str, Any],
+        settings: Settings,
+        eta: Scalar,
+        shared: Tensor | None,
+    ) -> None:
+        """Let the compiled kernel take what it can, and torch operations the rest."""
+        rest = list(range(len(params)))
+        if not isinstance(eta, Tensor) and rows.is_compilable(settings):
+            gradients: list[Tensor] = [p.grad for p in params]  # type: ignore[misc]
+            down = -eta if group["maximize"] else eta
+            rest = rows.step_rows(params, gradients, states, settings, eta, shared, down)
+        for k in rest:
+            descend_one(params[k], states[k], settings, eta, shared, group["maximize"])
 
 
 def descend_one(
-    p: Tensor, state: State, group: dict[str, Any], eta: Scalar, shared: Tensor | None
+    p: Tensor,
+    state: State,
+    settings: Settings,
+    eta: Scalar,
+    shared: Tensor | None,
+    maximize: bool,
 ) -> None:
     """Update one parameter in place and advance its drivers, all but the step count."""
-    gradient = -p.grad if group["maximize"] else p.grad  # type: ignore[operator]
-    m, n = terms(p, state, group, eta, shared)
+    gradient: Tensor = -p.grad if maximize else p.grad  # type: ignore[operator, assignment]
+    m, n = terms(p, state, settings, eta, shared)
     x, precision = local(p), precision_of(local(p).dtype)
-    new = descended(x.to(precision), local(gradient).to(precision), eta, m, n)  # type: ignore[arg-type]
-    x.copy_(new)
-
-
-def count_steps(states: list[State], eta: Scalar, name: str = "step") -> None:
-    """Add 1 to the steps, unless eta is 0."""
-    one = (eta != 0).to("cpu", torch.int64) if isinstance(eta, Tensor) else 1
-    if states:
-        torch._foreach_add_([state[name] for state in states], one)
-
-
-def next_shared(state: State, group: dict[str, Any], eta: Scalar) -> Tensor | None:
-    """Return the value of the group's shared multiplicative driver, if it has one, and advance."""
-    if not (group["shared_multiplicative"] and group["mu"]):
-        return None
-    active = is_active(state["shared_step"], group, eta)
-    value = torch.zeros((), dtype=torch.float64)
-    if active is not False:
-        value = shared_value(state, group, active)
-    count_steps([state], eta, "shared_step")
-    return value
+    x.copy_(descended(x.to(precision), local(gradient).to(precision), eta, m, n))
 
 
 def plain_descent(params: list[Tensor], group: dict[str, Any]) -> None:
@@ -237,11 +237,11 @@ def plain_descent(params: list[Tensor], group: dict[str, Any]) -> None:
         )
 
 
-def as_scalar(lr: float | Tensor) -> Scalar:
-    """Return the step size: a number, or a tensor while compiling with a tensor lr."""
-    if isinstance(lr, Tensor) and torch.compiler.is_compiling():
-        return lr
-    return float(lr)
+def step_size(lr: float | Tensor) -> Scalar:
+    """Return eta: a number, or a tensor while compiling with a tensor lr."""
+    if torch.compiler.is_compiling():
+        return lr if isinstance(lr, Tensor) else float(lr)
+    return float(check_learning_rate(lr))
 
 
 def uses_foreach(params: list[Tensor], group: dict[str, Any]) -> bool:

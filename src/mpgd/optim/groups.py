@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from mpgd.noise import StableNoise
-from mpgd.optim.settings import DEFAULTS, exponents, has_twins, is_perturbed, noises
+from mpgd.optim.settings import DEFAULTS, make_settings
 from mpgd.optim.update import strengths
 
 
@@ -87,22 +85,16 @@ def perturbation_sizes(optimizer: Optimizer) -> list[PerturbationSize]:
         >>> round(perturbation_sizes(optimizer)[0].additive, 4)
         0.514
     """
-    return [_size({**DEFAULTS, **group}) for group in optimizer.param_groups]
+    return [_size({**vars(DEFAULTS), **group}) for group in optimizer.param_groups]
 
 
 def _size(group: dict[str, Any]) -> PerturbationSize:
-    eta = float(group["lr"])
-    if not is_perturbed(group) or eta == 0:
+    eta, settings = float(group["lr"]), make_settings(group)
+    if not settings.is_perturbed or eta == 0:
         return PerturbationSize(0.0, 0.0, eta)
-    scales = strengths(eta, group["mu"], group["sigma"], exponents(group))
+    scales = strengths(eta, *settings.sizes, settings.exponents)
     m, n = (
-        float(a) * _spread(noise, has_twins(group))
-        for a, noise in zip(scales, noises(group), strict=True)
+        abs(float(scale)) * noise.spread(settings.twins)
+        for scale, noise in zip(scales, settings.noises, strict=True)
     )
     return PerturbationSize(m, n, eta)
-
-
-def _spread(noise: Any, twins: bool) -> float:
-    if isinstance(noise, StableNoise):
-        return 2.0 ** (1.0 / noise.alpha) if twins else 1.0
-    return math.sqrt(noise.variance * (2.0 if twins else 1.0))

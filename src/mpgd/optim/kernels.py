@@ -1,11 +1,19 @@
-"""The update as one numba pass over all contiguous float32 or float64 parameters of a group.
+"""The update as one compiled pass over all contiguous float32 or float64 parameters of a group.
 
-Block by block: the drivers' values go to small buffers while the block's states are in the
-first-level cache, then the parameter is updated with the operations of `mpgd.optim.update`, in
-their order and precision, so the bits are the same.
+Memory is what an update costs, so everything about an element is done while it is in the cache.
+The kernel walks over blocks of 512 elements, a size whose buffers all fit into the first-level
+cache. For each block the drivers write their terms m and n into small buffers and advance; then the
+parameter is updated from them. At 1,025 elements a parameter is three blocks, of 512, 512 and 1.
 
-A parameter is a row of integers: addresses, a length, and what its hash needs.
-One call takes all rows, because a call costs as much as a thousand elements.
+The bits are those of `mpgd.optim.update`: the same operations, in the same order, in the
+parameter's own precision, m and n rounded to it once. They would not be, if numba were allowed to
+fuse a product and a sum (``fastmath``), if m and n were kept in float64, or if the operations of
+``(x - g eta) - m x`` came in another order. An element's hash depends on its index in the whole
+tensor, never on its block, so cuts between blocks, threads and shards do not show.
+
+Threads share one call: each gets a range of the elements of all rows together, as if they stood
+one after the other. With rows of 700 and 500 elements and the range from 512 to 1,024, a thread
+does the last 188 elements of the first row and the first 324 of the second.
 
 Import this module only where numba is installed.
 """
@@ -14,82 +22,46 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import llvmlite.ir as ir
 import numba
 import numpy as np
-from numba import types
 
-from mpgd.noise.counter import MULTIPLIER, STRIDE
+from mpgd.noise.engines.compiled import inlined, jitted
 from mpgd.noise.engines.fused import (
     BLOCK,
     Floats,
     advance_block,
-    inlined,
-    intrinsic,
-    jitted,
+    driver_key,
     make_room,
+    step_key,
 )
+from mpgd.noise.engines.intrinsics import pointer
+from mpgd.optim.rows import Row
 
-# The columns of a row.
-X, OTHER, S1, TWIN1, S2, TWIN2, LENGTH, OFFSET, KEY, TURN = range(10)
-COLUMNS: Final = 10
+# The columns of a row, by name.
+X: Final = Row._fields.index("x")
+OTHER: Final = Row._fields.index("other")
+FIRST_ORBIT: Final = Row._fields.index("orbit0")
+LENGTH: Final = Row._fields.index("length")
+OFFSET: Final = Row._fields.index("offset")
+KEY: Final = Row._fields.index("key")
+TURN: Final = Row._fields.index("turn")
+TWIN: Final = 2  # driver k has driver k + 2 as its twin
 
 array_at: Any = numba.carray  # type: ignore[attr-defined]
 
 _u = np.uint64
-_MULTIPLIER, _STRIDE, _HALF = _u(MULTIPLIER), _u(STRIDE), _u(32)
-
-
-@intrinsic
-def pointer(typing_context: Any, address: Any) -> Any:
-    """Return an address as a pointer."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.inttoptr(args[0], ir.IntType(8).as_pointer())
-
-    return types.voidptr(types.int64), generate
 
 
 @inlined
-def mixed(x: Any) -> Any:
-    """`mpgd.noise.counter.mix`."""
-    x = (x ^ (x >> _HALF)) * _MULTIPLIER
-    x = (x ^ (x >> _HALF)) * _MULTIPLIER
-    return x ^ (x >> _HALF)
+def orbit_of(row: Any, number: int) -> Floats:
+    """Return the orbit of a driver; it must not be read if the driver is not used."""
+    return array_at(pointer(row[FIRST_ORBIT + number]), (row[LENGTH],), np.float64)
 
 
 @inlined
 def key_of(row: Any, number: int) -> Any:
     """Return the key of this step of driver ``number``."""
-    own = mixed((_u(row[KEY]) + _STRIDE) ^ _u(number))
-    return mixed(own + _u(row[TURN]) * _STRIDE)
-
-
-@inlined
-def fill(
-    out: Floats, scratch: Floats, s: Floats, twin: Floats, first: int, last: int, room: Any,
-    offset: int, keys: Any, table: Floats, rule: Any, scaled: Any,
-) -> None:  # fmt: skip
-    """Write one term's values for the elements from ``first`` to ``last``; a twin is subtracted.
-
-    ``scaled`` is the strength times (c0, c1).
-    """
-    start = _u(offset + first)
-    if len(twin) == 0:
-        advance_block(s[first:last], out, room, start, keys[0], table, rule, scaled)
-        return
-    other = scratch[BLOCK:]
-    advance_block(s[first:last], scratch, room, start, keys[0], table, rule, scaled)
-    advance_block(twin[first:last], other, room, start, keys[1], table, rule, scaled)
-    for i in range(last - first):
-        out[i] = scratch[i] - other[i]
-
-
-@inlined
-def orbit(row: Any, column: int) -> Floats:
-    """Return the states at the address in a column; none where it is 0."""
-    length = row[LENGTH] if row[column] != 0 else 0
-    return array_at(pointer(row[column]), (length,), np.float64)
+    return step_key(driver_key(_u(row[KEY]), _u(number)), _u(row[TURN]))
 
 
 @inlined
@@ -98,81 +70,117 @@ def within(row: Any, before: int, first: int, last: int) -> Any:
     return max(first - before, 0), min(last - before, row[LENGTH])
 
 
-@jitted
-def descend(
-    rows: Any, first: int, last: int, like: Floats, eta: Any, shared: Any, has_shared: bool,
-    table1: Floats, rule1: Any, scaled1: Any, table2: Floats, rule2: Any, scaled2: Any,
-) -> None:  # fmt: skip
-    """Set x <- x - eta g - m x + n in place; the column OTHER holds g, ``shared`` is a common m.
+@inlined
+def write_term(
+    out: Floats,
+    scratch: Floats,
+    room: Any,
+    row: Any,
+    number: int,
+    twins: bool,
+    left: int,
+    right: int,
+    driver: Any,
+) -> None:
+    """Write a driver's term for the elements from ``left`` to ``right``, less its twin's.
 
-    Only the elements from ``first`` to ``last`` of all rows together are touched.
+    ``driver`` is (table, rule, strength times c0 and c1). The difference of twins is taken in
+    float64, from a second buffer, and rounded once, as `update.term` does.
+    """
+    table, rule, scaled = driver
+    start, orbit = _u(row[OFFSET] + left), orbit_of(row, number)
+    if not twins:
+        advance_block(orbit[left:right], out, room, start, key_of(row, number), table, rule, scaled)
+        return
+    twin, other = orbit_of(row, number + TWIN), scratch[BLOCK:]
+    keys = key_of(row, number), key_of(row, number + TWIN)
+    advance_block(orbit[left:right], scratch, room, start, keys[0], table, rule, scaled)
+    advance_block(twin[left:right], other, room, start, keys[1], table, rule, scaled)
+    for i in range(right - left):
+        out[i] = scratch[i] - other[i]
+
+
+@inlined
+def descend_block(
+    x: Floats, g: Floats, m: Floats, n: Floats, eta: Any, multiplies: bool, adds: bool
+) -> None:
+    """Set x <- ((x - g eta) - m x) + n; a term that is not there is left out, not added as 0."""
+    if multiplies and adds:
+        for i in range(len(x)):
+            x[i] = ((x[i] - g[i] * eta) - m[i] * x[i]) + n[i]
+    elif multiplies:
+        for i in range(len(x)):
+            x[i] = (x[i] - g[i] * eta) - m[i] * x[i]
+    else:
+        for i in range(len(x)):
+            x[i] = (x[i] - g[i] * eta) + n[i]
+
+
+@inlined
+def displace_block(
+    x: Floats, old: Floats, m: Floats, n: Floats, multiplies: bool, adds: bool
+) -> None:
+    """Set x <- x + (n - m old), where ``old`` is x before another optimizer's step."""
+    if multiplies and adds:
+        for i in range(len(x)):
+            x[i] = x[i] + (n[i] - m[i] * old[i])
+    elif multiplies:
+        for i in range(len(x)):
+            x[i] = x[i] + -(m[i] * old[i])
+    else:
+        for i in range(len(x)):
+            x[i] = x[i] + n[i]
+
+
+@jitted
+def step_rows(
+    rows: Any,
+    first: int,
+    last: int,
+    like: Floats,
+    eta: Any,
+    displaces: bool,
+    shared: Any,
+    has_shared: bool,
+    draws_m: bool,
+    draws_n: bool,
+    twins: bool,
+    driver0: Any,
+    driver1: Any,
+) -> None:
+    """Update the elements from ``first`` to ``last`` of all rows together, and their orbits.
+
+    Args:
+        rows: one `Row` of integers for each parameter.
+        first: where this part begins, counted over all rows.
+        last: where it ends.
+        like: an empty array of the parameters' dtype.
+        eta: what the gradient is multiplied by.
+        displaces: add the perturbation only; the column OTHER then holds the old parameter.
+        shared: m of the shared multiplicative driver, the same for every element.
+        has_shared: whether there is one.
+        draws_m: whether each element has a multiplicative driver of its own.
+        draws_n: whether it has an additive one.
+        twins: whether each of these has a twin.
+        driver0: the constants of the multiplicative driver.
+        driver1: those of the additive one.
     """
     room, scratch = make_room(), np.empty(2 * BLOCK)
     m, n = np.full(BLOCK, shared, like.dtype), np.zeros(BLOCK, like.dtype)
+    multiplies = draws_m or has_shared
     before = 0
     for row in rows:
         begin, end = within(row, before, first, last)
         before += row[LENGTH]
         x = array_at(pointer(row[X]), (row[LENGTH],), like.dtype)
-        gradient = array_at(pointer(row[OTHER]), (row[LENGTH],), like.dtype)
-        s1, twin1, s2, twin2 = orbit(row, S1), orbit(row, TWIN1), orbit(row, S2), orbit(row, TWIN2)
-        keys1, keys2 = (key_of(row, 0), key_of(row, 2)), (key_of(row, 1), key_of(row, 3))
-        multiplicative, additive = len(s1) > 0 or has_shared, len(s2) > 0
+        other = array_at(pointer(row[OTHER]), (row[LENGTH],), like.dtype)
         for left in range(begin, end, BLOCK):
             right = min(left + BLOCK, end)
-            if len(s1) > 0:
-                fill(m, scratch, s1, twin1, left, right, room, row[OFFSET], keys1, table1, rule1,
-                     scaled1)  # fmt: skip
-            if additive:
-                fill(n, scratch, s2, twin2, left, right, room, row[OFFSET], keys2, table2, rule2,
-                     scaled2)  # fmt: skip
-            old, g = x[left:right], gradient[left:right]
-            if multiplicative and additive:
-                for i in range(len(old)):
-                    old[i] = ((old[i] - g[i] * eta) - m[i] * old[i]) + n[i]
-            elif multiplicative:
-                for i in range(len(old)):
-                    old[i] = (old[i] - g[i] * eta) - m[i] * old[i]
+            if draws_m:
+                write_term(m, scratch, room, row, 0, twins, left, right, driver0)
+            if draws_n:
+                write_term(n, scratch, room, row, 1, twins, left, right, driver1)
+            if displaces:
+                displace_block(x[left:right], other[left:right], m, n, multiplies, draws_n)
             else:
-                for i in range(len(old)):
-                    old[i] = (old[i] - g[i] * eta) + n[i]
-
-
-@jitted
-def displace(
-    rows: Any, first: int, last: int, like: Floats, shared: Any, has_shared: bool,
-    table1: Floats, rule1: Any, scaled1: Any, table2: Floats, rule2: Any, scaled2: Any,
-) -> None:  # fmt: skip
-    """Set x <- x + (n - m old) in place; the column OTHER holds the parameter before the step.
-
-    Only the elements from ``first`` to ``last`` of all rows together are touched.
-    """
-    room, scratch = make_room(), np.empty(2 * BLOCK)
-    m, n = np.full(BLOCK, shared, like.dtype), np.zeros(BLOCK, like.dtype)
-    before = 0
-    for row in rows:
-        begin, end = within(row, before, first, last)
-        before += row[LENGTH]
-        x = array_at(pointer(row[X]), (row[LENGTH],), like.dtype)
-        start = array_at(pointer(row[OTHER]), (row[LENGTH],), like.dtype)
-        s1, twin1, s2, twin2 = orbit(row, S1), orbit(row, TWIN1), orbit(row, S2), orbit(row, TWIN2)
-        keys1, keys2 = (key_of(row, 0), key_of(row, 2)), (key_of(row, 1), key_of(row, 3))
-        multiplicative, additive = len(s1) > 0 or has_shared, len(s2) > 0
-        for left in range(begin, end, BLOCK):
-            right = min(left + BLOCK, end)
-            if len(s1) > 0:
-                fill(m, scratch, s1, twin1, left, right, room, row[OFFSET], keys1, table1, rule1,
-                     scaled1)  # fmt: skip
-            if additive:
-                fill(n, scratch, s2, twin2, left, right, room, row[OFFSET], keys2, table2, rule2,
-                     scaled2)  # fmt: skip
-            new, old = x[left:right], start[left:right]
-            if multiplicative and additive:
-                for i in range(len(old)):
-                    new[i] = new[i] + (n[i] - m[i] * old[i])
-            elif multiplicative:
-                for i in range(len(old)):
-                    new[i] = new[i] + -(m[i] * old[i])
-            else:
-                for i in range(len(old)):
-                    new[i] = new[i] + n[i]
+                descend_block(x[left:right], other[left:right], m, n, eta, multiplies, draws_n)

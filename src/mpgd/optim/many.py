@@ -9,11 +9,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mpgd.noise import ChaoticNoise
 from mpgd.noise.counter import extend_key_tensor, flat_index, step_key_tensor
+from mpgd.noise.driver import Driver
 from mpgd.noise.engines import tensor
-from mpgd.optim.orbits import NAMES, Group, State, is_active, terms
-from mpgd.optim.settings import exponents, has_twins, noises
+from mpgd.optim.orbits import State, is_active, orbit_name, terms
+from mpgd.optim.settings import TWIN, Settings
 from mpgd.optim.shards import local, place_of
 from mpgd.optim.update import precision_of, strengths, term
 
@@ -21,7 +21,12 @@ Tensors = list[Tensor]
 
 
 def descend_many(
-    params: Tensors, states: list[State], group: Group, eta: float, shared: Tensor | None
+    params: Tensors,
+    states: list[State],
+    settings: Settings,
+    eta: float,
+    shared: Tensor | None,
+    maximize: bool,
 ) -> None:
     """Update parameters in place and advance their drivers, all but the step counts.
 
@@ -32,11 +37,11 @@ def descend_many(
     xs = [local(p) for p in params]
     precise = [x.to(precision_of(x.dtype)) for x in xs]
     gradients = [local(p.grad).to(x.dtype) for p, x in zip(params, precise, strict=True)]  # type: ignore[arg-type]
-    if group["maximize"]:
+    if maximize:
         gradients = list(torch._foreach_neg(gradients))
     new = list(torch._foreach_sub(precise, torch._foreach_mul(gradients, eta)))
-    moving = [k for k, state in enumerate(states) if is_active(state["step"], group, eta)]
-    m, n = _terms([params[k] for k in moving], [states[k] for k in moving], group, eta, shared)
+    moving = [k for k, state in enumerate(states) if is_active(state["step"], settings, eta)]
+    m, n = _terms([params[k] for k in moving], [states[k] for k in moving], settings, eta, shared)
     if m:
         torch._foreach_sub_(
             [new[k] for k in moving], torch._foreach_mul(m, [precise[k] for k in moving])
@@ -47,49 +52,44 @@ def descend_many(
 
 
 def _terms(
-    params: Tensors, states: list[State], group: Group, eta: float, shared: Tensor | None
+    params: Tensors, states: list[State], settings: Settings, eta: float, shared: Tensor | None
 ) -> tuple[Tensors, Tensors]:
     """Return the lists of m and of n; empty where the group has no such term."""
-    if group["noise"] != "chaotic":
-        both = [
-            terms(p, state, group, eta, shared) for p, state in zip(params, states, strict=True)
-        ]
+    drivers = settings.drivers
+    if any(size and driver is None for size, driver in zip(settings.sizes, drivers, strict=True)):
+        pairs = zip(params, states, strict=True)
+        both = [terms(p, state, settings, eta, shared) for p, state in pairs]
         return [m for m, _ in both if m is not None], [n for _, n in both if n is not None]
-    scales = strengths(eta, group["mu"], group["sigma"], exponents(group))
+    scales = strengths(eta, *settings.sizes, settings.exponents)
     dtypes = [precision_of(local(p).dtype) for p in params]
     found: list[Tensors] = [[], []]
-    for which, size in enumerate((group["mu"], group["sigma"])):
-        if size and which == 0 and shared is not None:
-            found[0] = [
-                (scales[0] * shared).to(p.device, dtype)
-                for p, dtype in zip(params, dtypes, strict=True)
-            ]
-        elif size and params:
-            v = _draw(params, states, group, which, which)
-            w = (
-                _draw(params, states, group, which, which + 2)
-                if has_twins(group)
-                else [None] * len(v)
-            )
-            found[which] = [term(scales[which], *each) for each in zip(v, w, dtypes, strict=True)]
+    for which, driver in enumerate(drivers):
+        if not settings.sizes[which] or not params or driver is None:
+            continue
+        if which == 0 and shared is not None:
+            places = zip((p.device for p in params), dtypes, strict=True)
+            found[0] = [(scales[0] * shared).to(*place) for place in places]
+            continue
+        v = _draw(params, states, driver, which, settings.start)
+        w: list[Tensor | None] = [None] * len(v)
+        if settings.twins:
+            w = [*_draw(params, states, driver, which + TWIN, settings.start)]
+        found[which] = [term(scales[which], *each) for each in zip(v, w, dtypes, strict=True)]
     return found[0], found[1]
 
 
-def _draw(params: Tensors, states: list[State], group: Group, which: int, number: int) -> Tensors:
+def _draw(params: Tensors, states: list[State], driver: Driver, number: int, start: int) -> Tensors:
     """Return the values of one driver for all parameters, and advance it."""
-    noise = noises(group)[which]
-    assert isinstance(noise, ChaoticNoise)
-    orbits = [local(s[NAMES[which] + ("_twin" if number > 1 else "")]) for s in states]
+    orbits = [local(state[orbit_name(number)]) for state in states]
     keys, indices = [], []
     for p, state, s in zip(params, states, orbits, strict=True):
-        turn = state["step"] - group["start"]
-        key = step_key_tensor(extend_key_tensor(state["key"], number), turn)
+        key = step_key_tensor(extend_key_tensor(state["key"], number), state["step"] - start)
         place = place_of(p)
         index = place.index(p.device)
         indices.append((flat_index(place.shape, p.device) if index is None else index).reshape(-1))
         keys.append(key.to(p.device).expand(s.numel()))
     flat = torch.cat([s.reshape(-1) for s in orbits])
-    value, following = tensor.advance(noise.driver, flat, torch.cat(keys), torch.cat(indices))
+    value, following = tensor.advance(driver, flat, torch.cat(keys), torch.cat(indices))
     sizes = [s.numel() for s in orbits]
     for s, new in zip(orbits, torch.split(following, sizes), strict=True):
         s.copy_(new.view(s.shape))

@@ -1,83 +1,205 @@
-"""The keywords of a perturbation: defaults, checks, and what follows from them.
+"""The keywords of a perturbation, and the frozen value that a group's keywords become.
 
-They live in an optimizer's parameter groups, because those are what schedulers change and what
-`state_dict`, `deepcopy` and `pickle` keep.
+The keywords live in an optimizer's parameter groups, because those are what schedulers change and
+what `state_dict`, `deepcopy` and `pickle` keep. A step reads none of them: it works with a
+`Settings`, made from a group once and again only when somebody changed the group.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from torch import Tensor
 
-from mpgd.noise import ChaoticNoise, GaussianNoise, StableNoise
+from mpgd.noise import ChaoticNoise, GaussianNoise, Noise, StableNoise
+from mpgd.noise.counter import make_key
+from mpgd.noise.driver import Driver
 from mpgd.noise.engines import check_engine
 from mpgd.parameters import (
+    FIRST_SIGNS,
     SIGN_RULES,
     check_beta,
     check_choice,
+    check_finite,
+    check_flag,
     check_gamma,
     check_integer,
     check_nonnegative,
     check_seed,
 )
 
-Noise = ChaoticNoise | GaussianNoise | StableNoise
+Pair = float | tuple[float, float]  # a number for both noises, or (multiplicative, additive)
+NoiseLike = str | Noise | tuple[Noise, Noise]
 
-NOISES: Final = ("chaotic", "gaussian", "stable")
+KINDS: Final = ("chaotic", "gaussian", "stable")
 SCALINGS: Final = ("matched", "langevin")
-DEFAULTS: Final[Mapping[str, Any]] = {
-    "mu": 0.0,
-    "sigma": 0.0,
-    "gamma": 0.6,
-    "beta": 0.0,
-    "symmetric": False,
-    "noise": "chaotic",
-    "scaling": "matched",
-    "signs": "fresh",
-    "shared_multiplicative": False,
-    "start": 0,
-    "stop": None,
-    "seed": 0,
-    "engine": None,
-}
+ORBITS: Final = ("multiplicative", "additive")
+COMMON: Final = ("signs", "first_sign", "engine")  # of two noises that keywords can say
+TWIN: Final = 2  # drivers 0 and 1 have 2 and 3 as twins
 
 
-def check_settings(group: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings as plain numbers, fit for a checkpoint.
+@dataclass(frozen=True)
+class Keywords:
+    """The keywords of a perturbation; their defaults stand here and nowhere else."""
 
-    An error names the setting, the rule and the value if one is out of range.
+    mu: float = 0.0
+    sigma: float = 0.0
+    gamma: Pair = 0.6
+    beta: Pair = 0.0
+    symmetric: bool = False
+    noise: NoiseLike = "chaotic"
+    scaling: str = "matched"
+    signs: str = "fresh"
+    first_sign: str = "drawn"
+    shared_multiplicative: bool = False
+    start: int = 0
+    stop: int | None = None
+    seed: int = 0
+    engine: str | None = None
+
+
+DEFAULTS: Final = Keywords()
+NAMES: Final = tuple(field.name for field in fields(Keywords))
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """What a step needs to know about a group.
+
+    Attributes:
+        mu: the size of the multiplicative perturbation.
+        sigma: the size of the additive one.
+        noises: the multiplicative and the additive noise.
+        exponents: the powers of eta in front of them.
+        twins: whether each noise is the difference of two independent ones.
+        shared: whether one scalar driver multiplies all coordinates.
+        start: the first step that is perturbed.
+        stop: the first step that is not any more.
+        seed: of the noise.
+        engine: the one that was asked for.
+        drivers: what the compiled kernels know of the noises; None for one they do not know.
+        orbits: (name, which noise, driver number) of every orbit that a parameter holds.
+        tables: identifies the tables that advance the orbits; None where there are none.
     """
-    for name, choices in (("noise", NOISES), ("scaling", SCALINGS), ("signs", SIGN_RULES)):
-        check_choice(name, group[name], choices)
+
+    mu: float
+    sigma: float
+    noises: tuple[Noise, Noise]
+    exponents: tuple[float, float]
+    twins: bool
+    shared: bool
+    start: int
+    stop: int | None
+    seed: int
+    engine: str | None
+    drivers: tuple[Driver | None, Driver | None]
+    orbits: tuple[tuple[str, int, int], ...]
+    tables: int | None
+
+    @property
+    def is_perturbed(self) -> bool:
+        """Whether the group's parameters are perturbed at all."""
+        return bool(self.mu or self.sigma)
+
+    @property
+    def sizes(self) -> tuple[float, float]:
+        """Mu and sigma."""
+        return self.mu, self.sigma
+
+    @property
+    def shared_orbits(self) -> tuple[tuple[str, int], ...]:
+        """(name, driver number) of the orbits that a group's first parameter holds for all."""
+        if not (self.shared and self.noises[0].has_orbit):
+            return ()
+        return (("shared", 0), ("shared_twin", TWIN)) if self.twins else (("shared", 0),)
+
+
+class Current:
+    """The settings of each group, made again only when somebody changed the group."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, tuple[list[Any], Settings]] = {}
+
+    def of(self, number: int, group: Mapping[str, Any]) -> Settings:
+        """Return the settings of group ``number``; a value out of range is an error."""
+        values = [group[name] for name in NAMES]
+        made = self._made.get(number)
+        if made is None or made[0] != values:
+            made = self._made[number] = (values, make_settings(group))
+        return made[1]
+
+
+def make_settings(group: Mapping[str, Any]) -> Settings:
+    """Return the settings of a group; an error names the keyword, the rule and the value."""
+    plain = check_keywords(group)
+    noises, twins = _noises(plain)
+    both = (_driver(noises[0]), _driver(noises[1]))
+    shared = bool(plain["shared_multiplicative"] and plain["mu"])
+    return Settings(
+        mu=plain["mu"],
+        sigma=plain["sigma"],
+        noises=noises,
+        exponents=_exponents(plain, noises),
+        twins=twins,
+        shared=shared,
+        start=plain["start"],
+        stop=plain["stop"],
+        seed=plain["seed"],
+        engine=plain["engine"],
+        drivers=both,
+        orbits=_orbits((bool(plain["mu"]) and not shared, bool(plain["sigma"])), noises, twins),
+        tables=make_key(*(d.fingerprint if d else 0 for d in both)) if any(both) else None,
+    )
+
+
+def check_keywords(group: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keywords of a group as plain values, fit for a checkpoint.
+
+    A `ChaoticNoise` becomes the keywords that say the same. Other noises stay objects, as a pair.
+    """
+    own = _in_words({name: group[name] for name in NAMES})
+    for name, choices in (
+        ("scaling", SCALINGS),
+        ("signs", SIGN_RULES),
+        ("first_sign", FIRST_SIGNS),
+    ):
+        check_choice(name, own[name], choices)
     for flag in ("symmetric", "shared_multiplicative"):
-        check_flag(flag, group[flag])
-    start, stop = check_integer("start", group["start"], 0), group["stop"]
+        check_flag(flag, own[flag])
+    start, stop = check_integer("start", own["start"], 0), own["stop"]
     if stop is not None:
         stop = check_integer("stop", stop, 0)
         if stop < start:
             raise ValueError(f"stop must not come before start, which is {start}, got {stop}")
-    check_engine(group["engine"])
-    return {
-        **{name: group[name] for name in DEFAULTS},
-        **check_sizes(group),
-        "gamma": _plain("gamma", group["gamma"], check_gamma),
-        "beta": _plain("beta", group["beta"], check_beta),
+    check_engine(own["engine"])
+    return own | {
+        "mu": check_nonnegative("mu", own["mu"]),
+        "sigma": check_finite("sigma", own["sigma"]),
+        "gamma": _plain("gamma", own["gamma"], check_gamma),
+        "beta": _plain("beta", own["beta"], check_beta),
         "start": start,
         "stop": stop,
-        "seed": check_seed(group["seed"]),
+        "seed": check_seed(own["seed"]),
     }
-
-
-def check_sizes(group: Mapping[str, Any]) -> dict[str, float]:
-    """Return mu and sigma as floats; they may have been changed since the group was made."""
-    return {name: check_nonnegative(name, group[name]) for name in ("mu", "sigma")}
 
 
 def _plain(name: str, value: Any, check: Callable[[object], float]) -> Any:
     first, second = (check(number) for number in pair(name, value))
     return (first, second) if isinstance(value, (tuple, list)) else first
+
+
+def pair(name: str, value: Any) -> tuple[Any, Any]:
+    """Return a value as a pair of it, and a pair (multiplicative, additive) as it is."""
+    if isinstance(value, (tuple, list)):
+        if len(value) != 2:
+            raise ValueError(
+                f"{name} must be one value or a pair (multiplicative, additive), got {value!r}"
+            )
+        return value[0], value[1]
+    return value, value
 
 
 def check_learning_rate(lr: Any) -> float | Tensor:
@@ -87,72 +209,81 @@ def check_learning_rate(lr: Any) -> float | Tensor:
             raise ValueError(f"lr must have one element, got a tensor of shape {tuple(lr.shape)}")
         check_nonnegative("lr", float(lr))
         return lr
+    if type(lr) is float and 0.0 <= lr < math.inf:  # the usual case, looked at in every step
+        return lr
     return check_nonnegative("lr", lr)
 
 
-def check_flag(name: str, value: object) -> None:
-    """Raise if ``value`` is not a bool."""
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} must be True or False, got {value!r}")
+# The kinds of noise are told apart below, and nowhere else in the optimizers. ---------------------
 
 
-def pair(name: str, value: Any) -> tuple[Any, Any]:
-    """Return a number as a pair of it, and a pair (multiplicative, additive) as it is."""
-    if isinstance(value, (tuple, list)):
-        if len(value) != 2:
-            raise ValueError(
-                f"{name} must be a number or a pair (multiplicative, additive), got {value!r}"
+def _in_words(own: dict[str, Any]) -> dict[str, Any]:
+    """Return the keywords with two `ChaoticNoise` of one kind as words and numbers."""
+    if isinstance(own["noise"], str):
+        check_choice("noise", own["noise"], KINDS)
+        return own
+    both = pair("noise", own["noise"])
+    for noise in both:
+        if isinstance(noise, type) or not isinstance(noise, Noise):
+            raise TypeError(
+                f"noise must be one of {', '.join(map(repr, KINDS))}, a noise such as "
+                f"ChaoticNoise(0.6), or a pair of noises, got {own['noise']!r}"
             )
-        return value[0], value[1]
-    return value, value
+    first, second = both
+    alike = isinstance(first, ChaoticNoise) and isinstance(second, ChaoticNoise)
+    if not alike or any(getattr(first, name) != getattr(second, name) for name in COMMON):
+        return own | {"noise": both}
+    values = {name: getattr(first, name) for name in COMMON}
+    for name in ("gamma", "beta"):
+        a, b = getattr(first, name), getattr(second, name)
+        values[name] = a if a == b else (a, b)
+    values["engine"] = first.engine if first.engine is not None else own["engine"]
+    for name, value in values.items():
+        if own[name] != getattr(DEFAULTS, name) and own[name] != value:
+            raise ValueError(f"noise says {name}={value!r}, but {name}={own[name]!r} was given too")
+    return own | {"noise": "chaotic"} | values
 
 
-def is_perturbed(group: Mapping[str, Any]) -> bool:
-    """Return whether the group's parameters are perturbed at all."""
-    return bool(group["mu"] or group["sigma"])
+def _noises(plain: Mapping[str, Any]) -> tuple[tuple[Noise, Noise], bool]:
+    """Return both noises, and whether each has a twin.
+
+    A normal noise given as a word has twice the variance instead of a twin.
+    """
+    if not isinstance(plain["noise"], str):
+        return plain["noise"], plain["symmetric"]
+    gammas, betas = pair("gamma", plain["gamma"]), pair("beta", plain["beta"])
+    first, second = (_noise(plain, *each) for each in zip(gammas, betas, strict=True))
+    return (first, second), plain["symmetric"] and plain["noise"] != "gaussian"
 
 
-def noises(group: Mapping[str, Any]) -> tuple[Noise, Noise]:
-    """Return the multiplicative and the additive noise of a group."""
-    gammas, betas = pair("gamma", group["gamma"]), pair("beta", group["beta"])
-    rest = (group["noise"], group["scaling"], group["signs"], group["symmetric"], group["engine"])
-    return _kept((gammas[0], betas[0], *rest)), _kept((gammas[1], betas[1], *rest))
-
-
-# A plain dictionary: torch.compile looks up what eager code has put there, and refuses lru_cache.
-_NOISES: dict[tuple[Any, ...], Noise] = {}
-
-
-def _kept(settings: tuple[Any, ...]) -> Noise:
-    if settings not in _NOISES:
-        if len(_NOISES) >= 64:  # a schedule of gamma would fill the memory with tables
-            del _NOISES[next(iter(_NOISES))]
-        _NOISES[settings] = _noise(*settings)
-    return _NOISES[settings]
-
-
-def _noise(
-    gamma: float, beta: float, kind: str, scaling: str, signs: str, symmetric: bool,
-    engine: str | None,
-) -> Noise:  # fmt: skip
-    if kind == "stable":
+def _noise(plain: Mapping[str, Any], gamma: float, beta: float) -> Noise:
+    if plain["noise"] == "stable":
         return StableNoise(1.0 / gamma, beta)
-    chaotic = ChaoticNoise(gamma, beta, signs, engine)
-    if kind == "chaotic":
+    chaotic = ChaoticNoise(gamma, beta, plain["signs"], plain["engine"], plain["first_sign"])
+    if plain["noise"] == "chaotic":
         return chaotic
-    if scaling == "langevin":
+    if plain["scaling"] == "langevin":
         return GaussianNoise(1.0)
-    return GaussianNoise(chaotic.variance * (2.0 if symmetric else 1.0))
+    return GaussianNoise(chaotic.variance * (2.0 if plain["symmetric"] else 1.0))
 
 
-def exponents(group: Mapping[str, Any]) -> tuple[float, float]:
-    """Return the powers of eta in front of the two noises."""
-    if group["noise"] == "gaussian" and group["scaling"] == "langevin":
-        return 0.5, 0.5
-    gamma = pair("gamma", group["gamma"])
+def _exponents(plain: Mapping[str, Any], noises: tuple[Noise, Noise]) -> tuple[float, float]:
+    """Return the powers of eta: the noise's own, but gamma for a Gaussian matched to chaos."""
+    kind = plain["noise"]
+    if not isinstance(kind, str) or (kind, plain["scaling"]) == ("gaussian", "langevin"):
+        return noises[0].exponent, noises[1].exponent
+    gamma = pair("gamma", plain["gamma"])
     return float(gamma[0]), float(gamma[1])
 
 
-def has_twins(group: Mapping[str, Any]) -> bool:
-    """Return whether each noise is the difference of two; a normal one has the variance instead."""
-    return bool(group["symmetric"]) and group["noise"] != "gaussian"
+def _driver(noise: Noise) -> Driver | None:
+    """Return what the compiled kernels know of a noise."""
+    return noise.driver if isinstance(noise, ChaoticNoise) else None
+
+
+def _orbits(
+    used: tuple[bool, bool], noises: tuple[Noise, Noise], twins: bool
+) -> tuple[tuple[str, int, int], ...]:
+    own = [(ORBITS[k], k, k) for k in (0, 1) if used[k] and noises[k].has_orbit]
+    again = [(f"{name}_twin", k, k + TWIN) for name, k, _ in own]
+    return tuple(own + (again if twins else []))

@@ -16,15 +16,19 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from mpgd.optim import checkpoint, fused
-from mpgd.optim.descent import MPGD, as_scalar, count_steps, next_shared, refuse_sparse
-from mpgd.optim.orbits import State, ensure, ensure_shared, is_active, terms
+from mpgd.optim import checkpoint, rows
+from mpgd.optim.descent import MPGD, refuse_sparse, step_size
+from mpgd.optim.orbits import State, count_steps, ensure_states, is_active, next_shared, terms
 from mpgd.optim.settings import (
     DEFAULTS,
+    NAMES,
+    Current,
+    Keywords,
+    NoiseLike,
+    Pair,
+    Settings,
+    check_keywords,
     check_learning_rate,
-    check_settings,
-    check_sizes,
-    is_perturbed,
 )
 from mpgd.optim.shards import local
 from mpgd.optim.update import displacement, precision_of
@@ -32,14 +36,43 @@ from mpgd.optim.update import displacement, precision_of
 PREFIX = "perturbation."
 
 
-def perturb(optimizer: Optimizer, **settings: Any) -> Perturbed:
+def perturb(
+    optimizer: Optimizer,
+    *,
+    mu: float = DEFAULTS.mu,
+    sigma: float = DEFAULTS.sigma,
+    gamma: Pair = DEFAULTS.gamma,
+    beta: Pair = DEFAULTS.beta,
+    symmetric: bool = DEFAULTS.symmetric,
+    noise: NoiseLike = DEFAULTS.noise,
+    scaling: str = DEFAULTS.scaling,
+    signs: str = DEFAULTS.signs,
+    first_sign: str = DEFAULTS.first_sign,
+    shared_multiplicative: bool = DEFAULTS.shared_multiplicative,
+    start: int = DEFAULTS.start,
+    stop: int | None = DEFAULTS.stop,
+    seed: int = DEFAULTS.seed,
+    engine: str | None = DEFAULTS.engine,
+) -> Perturbed:
     """Return ``optimizer`` with chaotic perturbations added to every step.
 
     Args:
-        optimizer: any torch optimizer whose groups have an ``lr``.
-        settings: ``mu``, ``sigma``, ``gamma``, ``beta``, ``symmetric``, ``noise``, ``scaling``,
-            ``signs``, ``shared_multiplicative``, ``start``, ``stop``, ``seed`` and ``engine``, as
-            for `mpgd.MPGD`. A group of the optimizer that has one of these keys keeps its own.
+        optimizer: any torch optimizer whose groups have an ``lr``. The keywords are those of
+            `mpgd.MPGD`; a group of the optimizer that has one of them keeps its own.
+        mu: the size of the multiplicative perturbation.
+        sigma: the size of the additive one.
+        gamma: the exponent of the noise, a number or a pair (multiplicative, additive).
+        beta: its skewness, a number or such a pair.
+        symmetric: take differences of two independent drivers.
+        noise: a word, a noise, or a pair of noises.
+        scaling: of Gaussian noise.
+        signs: the rule of the signs.
+        first_sign: how the first sign is found.
+        shared_multiplicative: one scalar multiplicative driver for all coordinates.
+        start: the first step that is perturbed.
+        stop: the first step that is not any more.
+        seed: of the noise.
+        engine: which engine advances the noise.
 
     Examples:
         >>> model = torch.nn.Linear(3, 1)
@@ -47,10 +80,23 @@ def perturb(optimizer: Optimizer, **settings: Any) -> Perturbed:
         >>> model(torch.ones(5, 3)).square().mean().backward()
         >>> optimizer.step()
     """
-    unknown = settings.keys() - DEFAULTS.keys()
-    if unknown:
-        raise TypeError(f"perturb() got unknown settings {sorted(unknown)}")
-    return Perturbed(optimizer, {**DEFAULTS, **settings})
+    keywords = Keywords(
+        mu,
+        sigma,
+        gamma,
+        beta,
+        symmetric,
+        noise,
+        scaling,
+        signs,
+        first_sign,
+        shared_multiplicative,
+        start,
+        stop,
+        seed,
+        engine,
+    )
+    return Perturbed(optimizer, keywords)
 
 
 class Perturbed(Optimizer):
@@ -65,19 +111,19 @@ class Perturbed(Optimizer):
         True
     """
 
-    def __init__(self, optimizer: Optimizer, settings: dict[str, Any]) -> None:
+    def __init__(self, optimizer: Optimizer, keywords: Keywords) -> None:
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"optimizer must be a torch.optim.Optimizer, got {optimizer!r}")
         if isinstance(optimizer, (MPGD, Perturbed)):
             name = type(optimizer).__name__
             raise ValueError(f"optimizer is a {name} and perturbed already: set mu, sigma there")
-        plain = [_check_group({**settings, **group}) for group in optimizer.param_groups]
+        plain = [_check_group({**vars(keywords), **group}) for group in optimizer.param_groups]
         self.inner = optimizer
-        super().__setstate__({})  # sets up the hooks, as the base class does for a copy
+        self.__setstate__({})  # sets up the hooks, as the base class does for a copy
         for group, own in zip(optimizer.param_groups, plain, strict=True):
             group.update(own)
-        self._settings = plain
-        self._default_settings = settings
+        self._own = plain
+        self._keywords = keywords
         self._orbits: dict[Tensor, State] = {}
         self._ensure_states()
 
@@ -98,66 +144,65 @@ class Perturbed(Optimizer):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy or a pickle keeps."""
-        names = ("inner", "_settings", "_default_settings", "_orbits")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in ("inner", "_own", "_keywords", "_orbits")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore from a copy or a pickle."""
+        super().__setstate__(state)
+        self._current = Current()
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group to both; the orbits of the others are left alone."""
-        own = _check_group({**self.defaults, **self._default_settings, **param_group})
+        own = _check_group({**self.defaults, **vars(self._keywords), **param_group})
         self.inner.add_param_group({**param_group, **own})
-        self._settings.append(own)
+        self._own.append(own)
         try:
             self._ensure_states()
         except Exception:
             for parameter in self.param_groups.pop()["params"]:
                 self._orbits.pop(parameter, None)
-            self._settings.pop()
+            self._own.pop()
             raise
 
-    def _ensure_states(self) -> None:
-        ordinal = 0
-        leaders: list[State] = []
-        for group, settings in zip(self.param_groups, self._settings, strict=True):
-            for name in DEFAULTS:  # the inner optimizer may have loaded a plain checkpoint
-                settings[name] = group.setdefault(name, settings[name])
-            for parameter in group["params"]:
-                if is_perturbed(group):
-                    ensure(parameter, self._orbits.setdefault(parameter, {}), group, ordinal)
-                ordinal += 1
-            if group["shared_multiplicative"] and group["mu"] and group["params"]:
-                leader = self._orbits[group["params"][0]]
-                ensure_shared(leader, group, leaders)
-                leaders.append(leader)
+    def _ensure_states(self) -> list[Settings]:
+        """Create the states that are missing, and return the settings of all groups."""
+        made = []
+        for number, (group, own) in enumerate(zip(self.param_groups, self._own, strict=True)):
+            for name in NAMES:  # the inner optimizer may have loaded a plain checkpoint
+                own[name] = group.setdefault(name, own[name])
+            made.append(self._current.of(number, group))
+        pairs = zip(self.param_groups, made, strict=True)
+        ensure_states(pairs, lambda p: self._orbits.setdefault(p, {}))
+        return made
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take the inner optimizer's step, then add the perturbation."""
-        self._ensure_states()
-        groups = [g for g in self.param_groups if is_perturbed(g) and g["params"]]
-        perturbed = [g for g in groups if as_scalar(g["lr"]) != 0]
-        refuse_sparse(perturbed)
-        old = {p: local(p).clone() for g in perturbed if g["mu"] for p in g["params"]}
-        if closure is None:
-            loss = self.inner.step()
-        else:
-            loss = self.inner.step(_checked(closure, perturbed))
-        for group in perturbed:
-            self._displace_group(group, old)
+        every = zip(self.param_groups, self._ensure_states(), strict=True)
+        perturbed = [(g, s) for g, s in every if s.is_perturbed and g["params"] and g["lr"] != 0]
+        groups = [group for group, _ in perturbed]
+        refuse_sparse(groups)
+        old = {p: local(p).clone() for g, s in perturbed if s.mu for p in g["params"]}
+        checked = () if closure is None else (_checked(closure, groups),)
+        loss = self.inner.step(*checked)
+        for group, settings in perturbed:
+            self._displace_group(group, settings, old)
         return loss
 
-    def _displace_group(self, group: dict[str, Any], old: dict[Tensor, Tensor]) -> None:
-        check_sizes(group)
-        eta = float(check_learning_rate(group["lr"]))
-        shared = next_shared(self._orbits[group["params"][0]], group, eta)
+    def _displace_group(
+        self, group: dict[str, Any], settings: Settings, old: dict[Tensor, Tensor]
+    ) -> None:
+        eta = float(step_size(group["lr"]))
+        shared = next_shared(self._orbits[group["params"][0]], settings, eta)
         params = [p for p in group["params"] if p.grad is not None]
         states = [self._orbits[p] for p in params]
         rest = list(range(len(params)))
-        if fused.is_fusible(group):
+        if rows.is_compilable(settings):
             before = [old.get(p, local(p)) for p in params]
-            rest = fused.displace(params, before, states, group, eta, shared)
+            rest = rows.step_rows(params, before, states, settings, eta, shared, None)
         for k in rest:
-            if is_active(states[k]["step"], group, eta):
-                displace_one(params[k], old.get(params[k]), states[k], group, eta, shared)
+            if is_active(states[k]["step"], settings, eta):
+                displace_one(params[k], old.get(params[k]), states[k], settings, eta, shared)
         count_steps(states, eta)
 
     def state_dict(self) -> dict[str, Any]:
@@ -174,13 +219,14 @@ class Perturbed(Optimizer):
                 packed["state"][name] = {**packed["state"].get(name, {}), **entries}
         for post_hook in self._optimizer_state_dict_post_hooks.values():
             packed = post_hook(self, packed) or packed
-        return packed
+        return checkpoint.in_words(packed)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load both states; nothing is changed if they do not fit."""
         state_dict = dict(state_dict)
         for hook in self._optimizer_load_state_dict_pre_hooks.values():
             state_dict = hook(self, state_dict) or state_dict
+        state_dict = checkpoint.with_noises(self, state_dict)
         plain, orbits = _split(state_dict)
         checkpoint.check_state(self, {**state_dict, "state": orbits})
         self.inner.load_state_dict({**state_dict, "state": plain})
@@ -219,12 +265,16 @@ def _checked(closure: Callable[[], Any], groups: list[dict[str, Any]]) -> Callab
 
 
 def displace_one(
-    p: Tensor, old: Tensor | None, state: State, group: dict[str, Any], eta: float,
+    p: Tensor,
+    old: Tensor | None,
+    state: State,
+    settings: Settings,
+    eta: float,
     shared: Tensor | None,
-) -> None:  # fmt: skip
+) -> None:
     """Add the perturbation to a parameter that was ``old`` before the step."""
     x, precision = local(p), precision_of(local(p).dtype)
-    m, n = terms(p, state, group, eta, shared)
+    m, n = terms(p, state, settings, eta, shared)
     start = x if old is None else old  # without a multiplicative term it is not read
     x.copy_(x.to(precision) + displacement(start.to(precision), m, n))
 
@@ -249,4 +299,4 @@ def _check_group(group: dict[str, Any]) -> dict[str, Any]:
             f"every group needs an 'lr' to scale the perturbation, got {sorted(group)}"
         )
     check_learning_rate(group["lr"])
-    return check_settings(group)
+    return check_keywords(group)

@@ -235,7 +235,7 @@ def _prim_loops(x: Array) -> Array:
 def _fast_prim() -> Callable[[Array], Array]:
     """Compile the loops if numba is there (extra ``fast``); the vectors do without."""
     try:
-        from numba import njit
+        from mpgd.noise.engines.compiled import jitted
     except ImportError:
         return _prim
-    return cast(Callable[[Array], Array], njit(_prim_loops))
+    return cast(Callable[[Array], Array], jitted(_prim_loops))

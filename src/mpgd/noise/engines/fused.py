@@ -2,9 +2,9 @@
 
 Each block of 512 states is gone through twice while it lies in the first-level cache. First,
 without branches: values, and s - 1 for everybody. Then only those that were in Z, found in a
-64-bit mask per 64 states, take their return B; `mpgd.noise.engines.lanes` does that for eight at
-a time where the CPU can. No fused multiply-add is used and every operation is the reference's, so
-the bits are the reference's.
+64-bit mask per 64 states, take their return B; `mpgd.noise.engines.intrinsics` does that for eight
+at a time where the CPU can. No fused multiply-add is used and every operation is the reference's,
+so the bits are the reference's.
 
 Import this module only where numba is installed; `mpgd.noise.engines.has_numba` tells.
 """
@@ -14,28 +14,32 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-import llvmlite.ir as ir
-import numba
-import numba.extending
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
 from mpgd.maps.tables import FIRST_ROW, LONGEST, OFFSET_MASK, ONE_BITS, ROW_SHIFT
-from mpgd.noise.counter import MULTIPLIER
+from mpgd.noise.counter import MULTIPLIER, STRIDE
 from mpgd.noise.driver import DITHER_BITS, SIGN_BITS, Driver
-from mpgd.noise.engines import lanes
-from mpgd.noise.engines.lanes import LANES, count_down, put_back, send_on
+from mpgd.noise.engines.compiled import inlined, jitted
+from mpgd.noise.engines.intrinsics import (
+    LANES,
+    bits_of,
+    can_pack,
+    count_down,
+    double_of,
+    mask_of_visits,
+    put_back,
+    send_on,
+    trailing_zeros,
+)
 
 Floats = NDArray[Any]
-
-intrinsic: Any = numba.extending.intrinsic
 
 BLOCK: Final = 512
 WORDS: Final = BLOCK // 64
 
 _u = np.uint64
-_MULTIPLIER = _u(MULTIPLIER)
+_MULTIPLIER, _STRIDE = _u(MULTIPLIER), _u(STRIDE)
 _HALF = _u(32)
 _SIGN_MASK = _u((1 << SIGN_BITS) - 1)
 _DITHER_SHIFT = _u(64 - DITHER_BITS)
@@ -49,63 +53,35 @@ _COEFFICIENTS = _u(4)
 _INSIDE = 0.5  # any state in Z
 
 
-@intrinsic
-def bits_of(typing_context: Any, x: Any) -> Any:
-    """Return the bits of a double as an int64."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], ir.IntType(64))
-
-    return types.int64(types.float64), generate
+@inlined
+def hash_round(h: Any) -> Any:
+    """Return a word after one round of the hash in `mpgd.noise.counter`."""
+    return (h ^ (h >> _HALF)) * _MULTIPLIER
 
 
-@intrinsic
-def double_of(typing_context: Any, bits: Any) -> Any:
-    """Return the double with these bits."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], ir.DoubleType())
-
-    return types.float64(types.int64), generate
+@inlined
+def mixed(h: Any) -> Any:
+    """`mpgd.noise.counter.mix`."""
+    h = hash_round(hash_round(h))
+    return h ^ (h >> _HALF)
 
 
-@intrinsic
-def trailing_zeros(typing_context: Any, word: Any) -> Any:
-    """Return the position of the lowest set bit of a non-zero word."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
-
-    return types.uint64(types.uint64), generate
+@inlined
+def salted_hash(index: Any, key: Any, salt: Any) -> Any:
+    """`mpgd.noise.counter.hash_chaotic`."""
+    return hash_round(((index ^ key) * _MULTIPLIER) ^ salt)
 
 
-@intrinsic
-def mask_of_visits(typing_context: Any, s: Any, first: Any) -> Any:
-    """Return the bit mask of |s| < 1 among the 64 states from ``first`` on, by vector compare."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        word = ir.IntType(64)
-        vector = ir.VectorType(word, 64)
-        place = builder.bitcast(builder.gep(data, [args[1]]), vector.as_pointer())
-        states = builder.load(place)
-        states.align = 8
-        magnitude = ir.Constant(vector, [ir.Constant(word, 2**63 - 1)] * 64)
-        one = ir.Constant(vector, [ir.Constant(word, ONE_BITS)] * 64)
-        inside = builder.icmp_unsigned("<", builder.and_(states, magnitude), one)
-        return builder.bitcast(inside, word)
-
-    return types.uint64(s, types.uint64), generate
+@inlined
+def step_key(key: Any, step: Any) -> Any:
+    """`mpgd.noise.counter.step_key`."""
+    return mixed(key + step * _STRIDE)
 
 
-def jitted(function: Any) -> Any:
-    """Compile a kernel, keep it on disk, and run it without the interpreter's lock."""
-    return numba.njit(cache=True, nogil=True)(function)
-
-
-def inlined(function: Any) -> Any:
-    """Compile a function into its callers."""
-    return numba.njit(inline="always")(function)
+@inlined
+def driver_key(key: Any, number: Any) -> Any:
+    """Return the key of a tensor's driver, `mpgd.noise.counter.extend_key`."""
+    return mixed((key + _STRIDE) ^ number)
 
 
 @inlined
@@ -127,8 +103,7 @@ def counted_down(s: float) -> float:
 def visited(u: float, index: Any, key: Any, table: Floats, threshold: Any, product: Any) -> float:
     """Return the state after a visit to Z, given the counted-down one; see `tensor.visit`."""
     bits = bits_of(u) & _MAGNITUDE
-    h = ((index ^ key) * _MULTIPLIER) ^ _u(bits)
-    h = (h ^ (h >> _HALF)) * _MULTIPLIER
+    h = salted_hash(index, key, _u(bits))
     bits ^= np.int64(h >> _DITHER_SHIFT)
     row = (_u(bits >> _ROW_SHIFT) - _FIRST_ROW) * _COEFFICIENTS
     x = float(bits & _OFFSET_MASK)
@@ -213,7 +188,7 @@ def advance_by_lanes(
             s[i] = visited(s[i], first + _u(i), key, table, rule[0], rule[1])
 
 
-advance_block: Any = advance_by_lanes if lanes.can_pack() else advance_one_by_one
+advance_block: Any = advance_by_lanes if can_pack() else advance_one_by_one
 
 
 @jitted
@@ -247,6 +222,4 @@ def advance_sums(
 
 def arguments(driver: Driver) -> tuple[Floats, np.int64, np.int64, float, float]:
     """Return the driver's constants in the order every kernel takes them."""
-    product = _SIGN if driver.product else np.int64(0)
-    table = driver.returns.rows.reshape(-1)
-    return table, np.int64(driver.threshold), product, driver.laminar_value, driver.burst_value
+    return driver.table, *driver.rule, driver.laminar_value, driver.burst_value

@@ -137,6 +137,65 @@ def put_back(typing_context: Any, s: Any, i: Any, packed: Any, count: Any, masks
     return types.int64(s, types.int64, packed, types.int64, masks), generate
 
 
+@intrinsic
+def bits_of(typing_context: Any, x: Any) -> Any:
+    """Return the bits of a double as an int64."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.IntType(64))
+
+    return types.int64(types.float64), generate
+
+
+@intrinsic
+def double_of(typing_context: Any, bits: Any) -> Any:
+    """Return the double with these bits."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.DoubleType())
+
+    return types.float64(types.int64), generate
+
+
+@intrinsic
+def trailing_zeros(typing_context: Any, word: Any) -> Any:
+    """Return the position of the lowest set bit of a non-zero word."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def mask_of_visits(typing_context: Any, s: Any, first: Any) -> Any:
+    """Return the bit mask of |s| < 1 among the 64 states from ``first`` on, by vector compare."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        word = ir.IntType(64)
+        vector = ir.VectorType(word, 64)
+        place = builder.bitcast(builder.gep(data, [args[1]]), vector.as_pointer())
+        states = builder.load(place)
+        states.align = 8
+        magnitude = ir.Constant(vector, [ir.Constant(word, 2**63 - 1)] * 64)
+        one = ir.Constant(vector, [ir.Constant(word, ONE_BITS)] * 64)
+        inside = builder.icmp_unsigned("<", builder.and_(states, magnitude), one)
+        return builder.bitcast(inside, word)
+
+    return types.uint64(s, types.uint64), generate
+
+
+@intrinsic
+def pointer(typing_context: Any, address: Any) -> Any:
+    """Return an address as a pointer."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], ir.IntType(8).as_pointer())
+
+    return types.voidptr(types.int64), generate
+
+
 class Code:
     """Writes the instructions of one intrinsic; arguments are named by their number."""
 
