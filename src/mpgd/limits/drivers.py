@@ -13,7 +13,7 @@ by the Green-Kubo formula the sums have variance
 
 the variance of ``StableLaw(2.0)``, whose characteristic function is exp(-t^2).
 
-Reference: Lim, Wan & Simsekli (2022), Theorem 1 and its appendix; Gottwald & Melbourne (2021).
+Reference: Lim, Wan & Simsekli (2022), Theorem 4.1 and Appendix C; Gottwald & Melbourne (2021).
 """
 
 from __future__ import annotations
