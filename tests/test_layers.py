@@ -132,7 +132,7 @@ def test_import_mpgd_waits_with_torch_until_a_name_is_used() -> None:
 def test_public_names_load_no_extra() -> None:
     loaded = loaded_by("from mpgd import *")
     assert {"torch", "numpy"} <= loaded
-    heavy = {"numba", "llvmlite", "scipy", "matplotlib", "sklearn", "jax", "plotly", "rich", "tyro"}
+    heavy = {"numba", "llvmlite", "scipy", "matplotlib", "sklearn", "jax", "rich", "tyro"}
     assert loaded & heavy == set()
     assert "scipy" in loaded_by("import scipy.stats")  # the check can fail
 

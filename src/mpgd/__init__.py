@@ -1,7 +1,7 @@
 """Gradient descent with chaotic, heavy-tailed perturbations, for PyTorch.
 
     parameters -> maps -> noise -> optim, limits, curvature
-               -> theory -> experiments -> report -> cli
+               -> theory -> experiments -> report, lab -> cli
 
 Imports point from a later folder to an earlier one only. A public name is imported when it is first
 asked for, since torch takes a second to load; nothing of the extras is.

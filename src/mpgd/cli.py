@@ -51,7 +51,7 @@ Exit codes:
   1    a run failed
   2    wrong arguments
   130  Ctrl-C, 143 terminated; finished runs are kept and not run again
-  141  whoever read the output has gone
+  141  the reader of the output closed the pipe
 
 Environment:
   NO_COLOR=1         no colours

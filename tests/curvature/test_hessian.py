@@ -1,34 +1,18 @@
+"""Traces and eigenvalues of the Hessian against the dense one."""
+
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
+from tests.curvature.network import data, mse, network
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from mpgd.curvature import CurvatureTracker, hessian_top_eigenvalue, hessian_trace
-
-mse = nn.functional.mse_loss
-
-
-def network(dtype: torch.dtype = torch.float64) -> nn.Module:
-    """Return 4-12-8-1 with batch norm, 197 parameters, running statistics away from 0 and 1."""
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        model = nn.Sequential(
-            nn.Linear(4, 12), nn.BatchNorm1d(12), nn.Tanh(), nn.Dropout(0.5),
-            nn.Linear(12, 8), nn.Softplus(), nn.Linear(8, 1),
-        ).to(dtype)  # fmt: skip
-        for _ in range(5):
-            model(torch.randn(16, 4, dtype=dtype) + 1.0)
-    return model
-
-
-def data(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(1)
-    x = torch.randn(40, 4, generator=generator, dtype=torch.float64).to(dtype)
-    return x, x[:, :1] ** 2 - x[:, 1:2]
+from mpgd.curvature import hessian_top_eigenvalue, hessian_trace
 
 
 def dense(model: nn.Module, loss_fn: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
@@ -210,28 +194,3 @@ def test_missing_scipy_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "scipy.sparse.linalg", None)
     with pytest.raises(ImportError, match=r'pip install "mpgd\[lab\]"'):
         hessian_top_eigenvalue(network(), mse, data())
-
-
-def test_tracker_records_every_n_steps() -> None:
-    model, batch = network(), data()
-    tracker = CurvatureTracker(model, mse, iter([batch]), every=4, probes=5, seed=2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-    returned = []
-    for step in range(9):
-        returned.append(tracker(step))
-        optimizer.zero_grad()
-        mse(model(batch[0]), batch[1]).backward()
-        optimizer.step()
-    assert [r.step for r in tracker.records] == [0, 4, 8]
-    assert [r for r in returned if r] == tracker.records
-    assert tracker.records[0].top_eigenvalue != tracker.records[2].top_eigenvalue
-    last = CurvatureTracker(model, mse, batch, probes=5, seed=2, top_eigenvalue=False)(0)
-    assert last.top_eigenvalue is None
-    assert last.trace == hessian_trace(model, mse, batch, probes=5, seed=2)
-
-
-def test_tracker_refuses_nothing_to_do() -> None:
-    with pytest.raises(ValueError, match="every must be at least 1, got 0"):
-        CurvatureTracker(network(), mse, data(), every=0)
-    with pytest.raises(ValueError, match="trace or top_eigenvalue must be True"):
-        CurvatureTracker(network(), mse, data(), trace=False, top_eigenvalue=False)

@@ -11,8 +11,8 @@ from mpgd import ChaoticNoise, ThalerMap
 
 GAMMAS = [0.51, 0.55, 0.6, 2 / 3, 0.75, 0.8, 0.95]
 
-# SPEC section 1: gamma, y*, P(Z), c0, c1, E v^2
-SPECIFIED = [
+# The paper's formulas in numbers: gamma, y*, P(Z), c0, c1, E v^2.
+CONSTANTS = [
     (0.55, 0.568386211674288, 0.267957152027, 0.379693016361, -1.03729851937, 0.393855003685),
     (0.60, 0.574200182698109, 0.242141716745, 0.581047544906, -1.81857013650, 1.05667571305),
     (0.65, 0.579941011094023, 0.215415902103, 0.795801844522, -2.89845580662, 2.30659647717),
@@ -54,8 +54,8 @@ def test_the_textbook_formula_does_not() -> None:
         assert abs(reference.thaler(np.array(y), gamma) / exact - 1) > 1e-13
 
 
-@pytest.mark.parametrize(("gamma", "y_star", "burst", "c0", "c1", "variance"), SPECIFIED)
-def test_constants_are_those_of_the_specification(
+@pytest.mark.parametrize(("gamma", "y_star", "burst", "c0", "c1", "variance"), CONSTANTS)
+def test_constants_are_those_of_the_papers_formulas(
     gamma: float, y_star: float, burst: float, c0: float, c1: float, variance: float
 ) -> None:
     T, noise = ThalerMap(gamma), ChaoticNoise(gamma)

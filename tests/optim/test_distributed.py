@@ -1,4 +1,4 @@
-"""Two gloo processes on one machine, started by the test: CHECKS 9, and full batches under DDP."""
+"""Two gloo processes on one machine, started by the test: DDP, FSDP2 and full batches."""
 
 from __future__ import annotations
 

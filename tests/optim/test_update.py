@@ -1,4 +1,4 @@
-"""One step equals the formula of SPEC section 2, written out here in float64 numpy."""
+"""One step equals the paper's equation (8), written out here in float64 numpy."""
 
 from __future__ import annotations
 

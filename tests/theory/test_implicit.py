@@ -1,4 +1,4 @@
-"""Theorem 3 against a hand-solved case, a simulation written here, and its own second method."""
+"""Theorem 4.3 against a hand-solved case, a simulation written here, and its own second method."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ With f(x) the mean loss over the data at parameters x (flattened, only those tha
     tr H = E z^T H z, z_i = +-1 independent          Hutchinson; the mean of m probes +- its error
     lambda_1 = max v^T H v over |v| = 1              Lanczos
 
-Theorem 3's explicit regulariser is a trace against this H (Lim, Wan & Simsekli 2022, Section 5).
+Theorem 4.3's explicit regulariser is a trace against this H (Lim, Wan & Simsekli 2022).
 
 The loss is taken in eval mode (batch norm uses its running statistics, dropout is off) on copies of
 parameters and buffers; mode, parameters, ``.grad`` and buffers stay as they are. Randomness comes

@@ -28,9 +28,9 @@ EXPERIMENTS: Final = {
     "audit": "What each deviation of the authors' scripts does to airfoil, ecg and valley",
     "cifar10": "Table on CIFAR-10: accuracy of a full-batch ResNet-18; reduced on a CPU",
     "cifar10_step": "One step of that table's full recipe, timed",
-    "limit": "Theorem 1: convergence of MPGD to its Marcus equation as m grows",
-    "implicit": "Theorem 3: the coefficient of eps^2, as printed and completed, against simulation",
-    "generalization": "Theorem 2: gap, tail index, dimension and Hessian trace against gamma",
+    "limit": "Theorem 4.1: convergence of MPGD to its Marcus equation as m grows",
+    "implicit": "Theorem 4.3: the coefficient of eps^2, printed and completed, against simulation",
+    "generalization": "Theorem 4.2: gap, tail index, dimension and Hessian trace against gamma",
 }
 PROTOCOLS: Final = ("paper", "released")
 ON_REQUEST: Final = ("cifar10", "cifar10_step")  # too long to run unless named

@@ -13,7 +13,7 @@ platform's power function; they are trained in float64.
 Both protocols start a run with seed s from the same net, torch's float32 one after
 `manual_seed(s)`. The mini-batch reference takes as many steps, each on 32 examples.
 
-Reference: Lim, Wan & Simsekli (2022), Section 5.
+Reference: Lim, Wan & Simsekli (2022), Section 5.2 and Appendix F.2.
 """
 
 from __future__ import annotations

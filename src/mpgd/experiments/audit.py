@@ -9,7 +9,7 @@ other means, which ought to make no difference.
 A deviation is tried on the rows it concerns: of the noise, on plain and symmetric MPGD, or on the
 Gaussian. On ECG5000 ``paper`` means the text's one hidden layer.
 
-Reference: Lim, Wan & Simsekli (2022), Sections 3.3 and 5, and the scripts released with it.
+Reference: Lim, Wan & Simsekli (2022), Section 5 and Appendix F, and the scripts released with it.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ are. Protocol ``released`` has the authors' noise, and every deviation of their 
 `DEVIATIONS` names; descent of as many steps as the others stands beside their longer one. Its
 Gaussian comes from our generator, so that only its law is theirs.
 
-Reference: Lim, Wan & Simsekli (2022), Section 5.
+Reference: Lim, Wan & Simsekli (2022), Section 5.3 and Appendix F.3.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ net at a time in the script's order of operations, come out as printed to the di
 float64 and measured after the last step. The mini-batch reference takes as many steps, each on 32
 examples.
 
-Reference: Lim, Wan & Simsekli (2022), Section 5.
+Reference: Lim, Wan & Simsekli (2022), Appendix F.1.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Theorem 2 and the Hessian, measured: gap, tail index, dimension and trace against gamma.
+"""Theorem 4.2 and the Hessian, measured: gap, tail index, dimension and trace against gamma.
 
 Small networks are trained on the digits of scikit-learn and, where the file is found, on the
 airfoil data, by plain descent, with Gaussian noise and with chaotic noise of several gamma, all at
@@ -16,7 +16,7 @@ Equal variance of a step is not equal displacement: chaotic values of larger gam
 over longer times. Tail index and dimension are those of the trajectory's second half, in a few
 randomly chosen parameters.
 
-Reference: Lim, Wan & Simsekli (2022), Theorem 2 and Section 4.2.
+Reference: Lim, Wan & Simsekli (2022), Theorem 4.2 and Section 4.2.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Theorem 3 against simulation: the coefficient of eps^2 in E R(x_k) - R(xbar_k).
+"""Theorem 4.3 against simulation: the coefficient of eps^2 in E R(x_k) - R(xbar_k).
 
     D(eps) = (E R(x_k; eps) + E R(x_k; -eps) - 2 R(xbar_k)) / (2 eps^2)
            = c2 + c4 eps^2 + c6 eps^4 + ...
@@ -8,7 +8,7 @@ sizes give c2 without c4 and c6: (64 D(eps/4) - 20 D(eps/2) + D(eps)) / 45. Besi
 theorem as printed and with the term its proof drops (`mpgd.theory.implicit_regularizer`), whose
 autocovariances come from the invariant law and not from these paths.
 
-Reference: Lim, Wan & Simsekli (2022), Theorem 3.
+Reference: Lim, Wan & Simsekli (2022), Theorem 4.3.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How Theorem 3's test is drawn: records in, a matplotlib figure out; nothing is computed here.
+"""How Theorem 4.3's test is drawn: records in, a matplotlib figure out; nothing is computed here.
 
 Above, for one case of each loss, D(eps) against eps^2 and its extrapolation to 0, between the two
 forms of the theorem. Below, all cases, each over its completed coefficient.

@@ -1,4 +1,4 @@
-"""Theorem 1 at work: MPGD with m steps per unit of time beside the equation it tends to.
+"""Theorem 4.1 at work: MPGD with m steps per unit of time beside the equation it tends to.
 
     x' = x - grad(x)/m - mu m^(-gamma) v1 x + sigma m^(-gamma) v2
     dX = -grad(X) dt - mu diag(X) <> dL1 + sigma dL2
@@ -11,7 +11,7 @@ to its stable law. While this is large, m is too small for the equation to mean 
 Gradients are globally Lipschitz, as the theorem asks. That of the valley u^2 v^2 / 2 is not, so the
 valley is taken at 3 tanh(u/3), 3 tanh(v/3), where all its derivatives are bounded.
 
-Reference: Lim, Wan & Simsekli (2022), Theorem 1 and its appendix.
+Reference: Lim, Wan & Simsekli (2022), Theorem 4.1 and Appendix B.3.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ phase, a stay left of y* between two visits to Z, has a length of exactly known 
 
     P(length > n) = (H(x_n) - H(x_(n+1))) / P(Z),     x_n = Y(n + 1)
 
-Reference: Lim, Wan & Simsekli (2022), Section 2 and Figure 1.
+Reference: Lim, Wan & Simsekli (2022), Sections 2 and 3 and Figure 1.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ change the input is average-pooled, then mixed by a 1 x 1 convolution and a norm
 Kaiming-normal by fan-out, the linear layer has torch's default. The last norm of every branch
 starts at zero, so that each block starts as the identity.
 
-Reference: He et al. (2016); Lim, Wan & Simsekli (2022), Section 5.
+Reference: He et al. (2016); Lim, Wan & Simsekli (2022), Section 5.3.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 Every function returns plain numbers and lists, ready for JSON. In the symmetric scheme a value is
 the difference of two independent ones.
 
-Reference: Lim, Wan & Simsekli (2022), Sections 2 and 3.3.
+Reference: Lim, Wan & Simsekli (2022), Sections 2, 3 and 5.1.
 """
 
 from __future__ import annotations

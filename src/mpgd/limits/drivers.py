@@ -13,7 +13,7 @@ by the Green-Kubo formula the sums have variance
 
 the variance of ``StableLaw(2.0)``, whose characteristic function is exp(-t^2).
 
-Reference: Lim, Wan & Simsekli (2022), Theorem 1 and its appendix; Gottwald & Melbourne (2021).
+Reference: Lim, Wan & Simsekli (2022), Theorem 4.1 and Appendix C; Gottwald & Melbourne (2021).
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ _AMPLITUDE: Final = math.sqrt(8.0)
 
 
 class DrivingNoise(Protocol):
-    """What `FastSlow` asks of a driver; every element of its state is an independent orbit.
+    """What `FastSlow` asks of a driver, a part of what an optimizer asks (`mpgd.noise.Noise`).
 
-    A driver may also have an attribute ``limit_law``, a `StableLaw`; see `limit_law`.
+    Every element of its state is an independent orbit. A driver may also have an attribute
+    ``limit_law``, a `StableLaw`; see `limit_law`.
     """
 
     @property
@@ -79,6 +80,15 @@ class ExpandingNoise:
         return 0.5
 
     @property
+    def has_orbit(self) -> bool:
+        """The next value depends on x."""
+        return True
+
+    def spread(self, twins: bool = False) -> float:
+        """Return the standard deviation of a value, or of the difference of two."""
+        return math.sqrt((2.0 if twins else 1.0) * _AMPLITUDE**2 / 12.0)
+
+    @property
     def limit_law(self) -> StableLaw:
         """The law of k^(-1/2) times sums of k values, as k grows: N(0, 2)."""
         return StableLaw(2.0)
@@ -89,18 +99,22 @@ class ExpandingNoise:
         seed: int = 0,
         device: torch.device | str | None = None,
         *,
+        tensor_id: int = 0,
         driver_id: int = 0,
+        index: Tensor | None = None,
     ) -> NoiseState:
-        """Return a stationary state: x uniform, element i a function of (seed, driver, i)."""
+        """Return a stationary state: x uniform, element i from (seed, tensor, driver, i)."""
         shape = check_shape(shape)
         place = torch.device(device) if device is not None else torch.get_default_device()
-        empty = new_state(shape, seed, place, 0, driver_id)
+        empty = new_state(shape, seed, place, tensor_id, driver_id)
         key = make_key(int(empty.key), _START)
-        return replace(empty, s=uniform(hash_elements(flat_index(shape, place), key)))
+        index = flat_index(shape, place) if index is None else index
+        return replace(empty, s=uniform(hash_elements(index, key)))
 
-    def step(self, state: NoiseState) -> tuple[Tensor, NoiseState]:
+    def step(self, state: NoiseState, *, index: Tensor | None = None) -> tuple[Tensor, NoiseState]:
         """Return the values at this time and the state at the next."""
-        x, index = state.s, flat_index(tuple(state.s.shape), state.s.device)
+        x = state.s
+        index = flat_index(tuple(x.shape), x.device) if index is None else index
         h = hash_elements(index, step_key_tensor(state.key, state.step))
         # x is (k + 1/2) 2^-52; the digit takes the place of the 1/2, exactly.
         digit = upper_bits(h, 1).to(torch.float64)

@@ -5,7 +5,7 @@
 Each v_i is the value of a driver that advances one step; all terms use the old x. After [m t] steps
 the state converges in law, as m grows, to the Marcus equation of `MarcusSDE` at time t.
 
-Reference: Lim, Wan & Simsekli (2022), equation (7) and Theorem 1.
+Reference: Lim, Wan & Simsekli (2022), equation (7) and Theorem 4.1.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class FastSlow:
         return cls(lambda x: -gradient(x), couplings)
 
     def limit(self) -> MarcusSDE:
-        """Return the equation this system tends to as m grows (Theorem 1)."""
+        """Return the equation this system tends to as m grows (Theorem 4.1)."""
         return MarcusSDE(self.drift, [(b, limit_law(noise)) for b, noise in self.couplings])
 
     @torch.no_grad()

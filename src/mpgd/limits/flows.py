@@ -10,7 +10,7 @@ recursion and the Ito integral add b(x) v. The Marcus integral follows, for an i
     `Linear`     b(x) = M x          exp(M dL) x, one driver for all coordinates
     `Field`      any function b      by an adaptive Runge-Kutta method
 
-Reference: Lim, Wan & Simsekli (2022), appendix on Marcus equations.
+Reference: Lim, Wan & Simsekli (2022), Appendices B.2.1 and B.3.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ A lower bound of F is the cheapest monotone sequence of rectangles when crossing
 smallest distance on it; it leaves out only that a walk may not turn back on one segment. It is
 often F itself. If the decision refuses it, bisection finds F.
 
-Reference: Lim, Wan & Simsekli (2022), appendix, definition of SM1. The decision is that of Alt &
+Reference: Lim, Wan & Simsekli (2022), Definition B.2. The decision is that of Alt &
 Godau (1995), with another norm.
 """
 

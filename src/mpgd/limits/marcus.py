@@ -11,7 +11,7 @@ drivers commute (one coupling that is a number, diagonal or linear), and like h^
 logarithms, where those of two drivers do not, such as additive and multiplicative noise: the order
 of the jumps inside a step is lost. Its mean may be infinite; this is about its median over paths.
 
-Reference: Lim, Wan & Simsekli (2022), Theorem 1 and appendix; Marcus (1981).
+Reference: Lim, Wan & Simsekli (2022), Theorem 4.1 and Appendix B.2; Marcus (1981).
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ SM1: the Frechet distance, under max(|time|, |space|), of the graphs with each j
 straight segment. Always SM1 <= J1, and a jump made in two halves a moment apart is close to the
 whole jump in SM1 but not in J1; the paper's limit holds in SM1 only.
 
-Reference: Lim, Wan & Simsekli (2022), appendix, section on Skorokhod-type topologies.
+Reference: Lim, Wan & Simsekli (2022), Appendix B.1.1.
 """
 
 import math

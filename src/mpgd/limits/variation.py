@@ -14,7 +14,7 @@ Going backwards from j over dyadic blocks, larger after each block refused and s
 one that is not, leaves a few dozen tests per point on the paths of stable processes. Nothing is
 approximated; a path made to defeat the bounds still costs n^2.
 
-Reference: Lim, Wan & Simsekli (2022), appendix, section on Skorokhod-type topologies. The idea of
+Reference: Lim, Wan & Simsekli (2022), Appendix B.1.1. The idea of
 skipping is known: Butkus & Norvaisa (2018) for real paths, Korepanov & Lyons (2018) in metric
 spaces.
 """

@@ -58,6 +58,8 @@ class Driver:
         returns: the table of B.
         starts: the table of the stationary start.
         fingerprint: identifies the tables; checkpoints hold it.
+        table: B's table as the kernels read it, one row of four coefficients after the other.
+        rule: how kernels find a sign: the threshold, and for products a mask of the old sign's bit.
     """
 
     laminar_value: float
@@ -67,16 +69,8 @@ class Driver:
     returns: Table
     starts: Table
     fingerprint: int
-
-    @property
-    def table(self) -> NDArray[np.float64]:
-        """B's table as the kernels read it: four coefficients after the other, row after row."""
-        return self.returns.rows.reshape(-1)
-
-    @property
-    def rule(self) -> tuple[np.int64, np.int64]:
-        """How a new sign is found: the threshold, and a mask of the old sign's bit for products."""
-        return np.int64(self.threshold), np.int64(-(2**63) if self.product else 0)
+    table: NDArray[np.float64]
+    rule: tuple[np.int64, np.int64]
 
 
 @lru_cache(maxsize=128)
@@ -84,14 +78,17 @@ def make_driver(gamma: float, beta: float, signs: str) -> Driver:
     """Return the driver's constants; equal arguments give the same object."""
     tables = thaler_tables(gamma)
     c0, c1 = values(gamma)
+    threshold, product = round((1.0 + beta) / 2.0 * 2**SIGN_BITS), signs == "product"
     return Driver(
         laminar_value=c0,
         burst_value=c1,
-        threshold=round((1.0 + beta) / 2.0 * 2**SIGN_BITS),
-        product=signs == "product",
+        threshold=threshold,
+        product=product,
         returns=Table(tables.returns),
         starts=Table(tables.starts),
         fingerprint=tables.fingerprint,
+        table=tables.returns.reshape(-1),
+        rule=(np.int64(threshold), np.int64(-(2**63) if product else 0)),
     )
 
 

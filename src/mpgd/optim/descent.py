@@ -197,7 +197,7 @@ class MPGD(Optimizer):
     ) -> None:
         """Let the compiled kernel take what it can, and torch operations the rest."""
         rest = list(range(len(params)))
-        if not isinstance(eta, Tensor) and rows.is_compilable(settings):
+        if not isinstance(eta, Tensor) and rows.is_compiled(settings):
             gradients: list[Tensor] = [p.grad for p in params]  # type: ignore[misc]
             down = -eta if group["maximize"] else eta
             rest = rows.step_rows(params, gradients, states, settings, eta, shared, down)

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import increment_version
 
-from mpgd.noise.engines import use_fused
 from mpgd.noise.engines.threads import in_parts
 from mpgd.optim.orbits import State, orbit_name
 from mpgd.optim.settings import TWIN, Settings
@@ -26,7 +25,6 @@ from mpgd.optim.update import strengths
 
 _NUMBERS: Final = {torch.float32: np.float32, torch.float64: np.float64}
 _PLAIN: Final = (Tensor, nn.Parameter)
-_CPU: Final = torch.device("cpu")
 
 
 class Row(NamedTuple):
@@ -57,13 +55,9 @@ class Row(NamedTuple):
     turn: int
 
 
-def is_compilable(settings: Settings) -> bool:
-    """Return whether the kernel knows the group's noises and is allowed."""
-    known = all(
-        driver is not None or not size
-        for driver, size in zip(settings.drivers, settings.sizes, strict=True)
-    )
-    return known and use_fused(settings.engine, _CPU)
+def is_compiled(settings: Settings) -> bool:
+    """Return whether the kernel takes the group now; torch.compile makes kernels of its own."""
+    return settings.compiled and not torch.compiler.is_compiling()
 
 
 def step_rows(

@@ -17,7 +17,7 @@ from torch import Tensor
 from mpgd.noise import ChaoticNoise, GaussianNoise, Noise, StableNoise
 from mpgd.noise.counter import make_key
 from mpgd.noise.driver import Driver
-from mpgd.noise.engines import check_engine
+from mpgd.noise.engines import check_engine, has_kernels
 from mpgd.parameters import (
     FIRST_SIGNS,
     SIGN_RULES,
@@ -79,8 +79,8 @@ class Settings:
         start: the first step that is perturbed.
         stop: the first step that is not any more.
         seed: of the noise.
-        engine: the one that was asked for.
         drivers: what the compiled kernels know of the noises; None for one they do not know.
+        compiled: whether the kernels know all noises in use, are there and are allowed.
         orbits: (name, which noise, driver number) of every orbit that a parameter holds.
         tables: identifies the tables that advance the orbits; None where there are none.
     """
@@ -94,8 +94,8 @@ class Settings:
     start: int
     stop: int | None
     seed: int
-    engine: str | None
     drivers: tuple[Driver | None, Driver | None]
+    compiled: bool
     orbits: tuple[tuple[str, int, int], ...]
     tables: int | None
 
@@ -148,8 +148,9 @@ def make_settings(group: Mapping[str, Any]) -> Settings:
         start=plain["start"],
         stop=plain["stop"],
         seed=plain["seed"],
-        engine=plain["engine"],
         drivers=both,
+        compiled=has_kernels(plain["engine"])
+        and all(d or not plain[size] for d, size in zip(both, ("mu", "sigma"), strict=True)),
         orbits=_orbits((bool(plain["mu"]) and not shared, bool(plain["sigma"])), noises, twins),
         tables=make_key(*(d.fingerprint if d else 0 for d in both)) if any(both) else None,
     )

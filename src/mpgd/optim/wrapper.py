@@ -197,7 +197,7 @@ class Perturbed(Optimizer):
         params = [p for p in group["params"] if p.grad is not None]
         states = [self._orbits[p] for p in params]
         rest = list(range(len(params)))
-        if rows.is_compilable(settings):
+        if rows.is_compiled(settings):
             before = [old.get(p, local(p)) for p in params]
             rest = rows.step_rows(params, before, states, settings, eta, shared, None)
         for k in rest:

@@ -1,7 +1,7 @@
 """The fractal dimension of a trajectory or cloud of points, by spanning trees or boxes.
 
-A stable Levy path in d dimensions has dimension min(alpha, d); that is how alpha enters Theorem 2
-(Lim, Wan & Simsekli 2022, Section 4). With n points at n times and D the dimension:
+A stable Levy path in d dimensions has dimension min(alpha, d); that is how alpha enters Theorem 4.2
+(Lim, Wan & Simsekli 2022). With n points at n times and D the dimension:
 
     mst   (mean of e^a over the n - 1 edges e of the minimal spanning tree)^(1/a) ~ n^(-1/D)
     box   number of boxes of side s that hold a point ~ s^(-D)

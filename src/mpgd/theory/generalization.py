@@ -1,7 +1,7 @@
-"""Theorem 2: how far empirical and population risk can differ along a trajectory.
+"""Theorem 4.2: how far empirical and population risk can differ along a trajectory.
 
 For the symmetric heavy-tailed limit trained on n examples, R the population and Rhat the empirical
-risk (Lim, Wan & Simsekli 2022, Section 4):
+risk (Lim, Wan & Simsekli 2022):
 
     with probability 1 - delta
         sup |Rhat - R| <= K max(B, L) (sqrt(alpha / n) + sqrt((log(1/delta) + I) / n))
@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 
 @dataclass(frozen=True)
 class GeneralizationBound:
-    """The two summands of Theorem 2, each with the factor K max(B, L), and their sum.
+    """The two summands of Theorem 4.2, each with the factor K max(B, L), and their sum.
 
     Examples:
         >>> GeneralizationBound(alpha_term=0.25, information_term=0.5).value
@@ -64,7 +64,7 @@ def generalization_bound(
     mutual_information: float,
     delta: float | None = None,
 ) -> GeneralizationBound:
-    """Return Theorem 2's bound: with probability 1 - delta, or in expectation if delta is None.
+    """Return Theorem 4.2's bound: with probability 1 - delta, or in expectation if delta is None.
 
     Args:
         alpha: Tail index, in (0, 2].

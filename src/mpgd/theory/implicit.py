@@ -1,4 +1,4 @@
-"""Theorem 3: what small perturbations add to the loss on average, and the term the paper drops.
+"""Theorem 4.3: what small perturbations add to the loss on average, and the term the paper drops.
 
 With mu = mu0 eps and sigma = sigma0 eps, eps small, m fixed, a = mu0 m^(-gamma1) and
 b = sigma0 m^(-gamma2), the recursion x' = x - grad(x)/m + eps g(x), g(x) = -a v1 x + b v2, expands
@@ -22,7 +22,7 @@ The paper's proof sets E[v1 phi] to zero because E v1 = 0. But phi_i = -a sum_(j
 autocovariance -a E[v1_i phi_i] = a^2 sum_(j<i) R(i - j) P_ij xbar_j for a shared scalar driver;
 with one driver per coordinate only the diagonal of P_ij enters. Nothing here is small in 1/m.
 
-Reference: Lim, Wan & Simsekli (2022), Theorem 3; the derivation is in docs/implicit.md.
+Reference: Lim, Wan & Simsekli (2022), Theorem 4.3; the derivation is in docs/implicit.md.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def implicit_regularizer(
     paths: int = 64,
     seed: int = 0,
 ) -> ImplicitRegularizer:
-    """Return Theorem 3's coefficient of eps^2 for ``steps`` steps of size 1/m from ``x0``.
+    """Return Theorem 4.3's coefficient of eps^2 for ``steps`` steps of size 1/m from ``x0``.
 
     Args:
         loss: From a flat float64 vector of parameters to a scalar tensor.
@@ -101,7 +101,7 @@ def implicit_regularizer(
         mu0: Size of the multiplicative perturbation over eps.
         sigma0: Size of the additive perturbation over eps, one driver per coordinate.
         noise: The law of both drivers, or a pair: multiplicative, additive.
-        shared: Whether one scalar multiplicative driver serves all coordinates, as in Theorem 3,
+        shared: Whether one scalar multiplicative driver serves all coordinates, as in Theorem 4.3,
             or each coordinate has its own.
         complete: With the cross term; False for the coefficient as printed.
         method: ``"exact"``: Hessians, third derivatives and the drivers' autocovariances, up to

@@ -1,4 +1,4 @@
-"""One of the two drivers of Theorem 3, as a part of g(x) = -a v1 x + b v2.
+"""One of the two drivers of Theorem 4.3, as a part of g(x) = -a v1 x + b v2.
 
     multiplicative:  strength -a, values v1, coupling -a x (shared) or -a diag(x)
     additive:        strength  b, values v2, coupling b I

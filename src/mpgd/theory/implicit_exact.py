@@ -1,4 +1,4 @@
-"""Theorem 3 by matrices: every average from the drivers' autocovariances, nothing drawn.
+"""Theorem 4.3 by matrices: every average from the drivers' autocovariances, nothing drawn.
 
 phi is linear in all earlier values of each driver, phi_k = sum_j M_j v_j, with
 
@@ -24,7 +24,7 @@ Parts = tuple[float, float, float]
 def exact_parts(
     loss: Callable[[Tensor], Tensor], xbar: Tensor, m: float, drives: Sequence[Drive]
 ) -> Parts:
-    """Return trace, third and cross of Theorem 3.
+    """Return trace, third and cross of Theorem 4.3.
 
     Args:
         loss: From (d,) to a scalar.

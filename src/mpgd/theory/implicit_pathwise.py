@@ -1,4 +1,4 @@
-"""Theorem 3 along paths of the drivers, by Hessian-vector products; no Hessian is formed.
+"""Theorem 4.3 along paths of the drivers, by Hessian-vector products; no Hessian is formed.
 
 With the adjoint w_k = grad(xbar_k), w_i = J_i w_(i+1), the second-order recursion is solved once
 for all paths, since grad(xbar_k)^T psi_k is the sum over steps i of
@@ -45,7 +45,7 @@ def pathwise_parts(
     seed: int,
     complete: bool,
 ) -> tuple[Parts, float]:
-    """Return trace, third and cross of Theorem 3, and the standard error of their sum.
+    """Return trace, third and cross of Theorem 4.3, and the standard error of their sum.
 
     Args:
         loss: From (d,) to a scalar.

@@ -1,6 +1,6 @@
 """The tail index alpha of a sample, by four estimators, each with an interval.
 
-Theorem 2 (Lim, Wan & Simsekli 2022, Section 4) bounds the generalisation gap of the heavy-tailed
+Theorem 4.2 (Lim, Wan & Simsekli 2022) bounds the generalisation gap of the heavy-tailed
 limit by a term in alpha. With X, X_1, X_2, ... independent and stable of index alpha:
 
     log_moments     E log|X_1 + ... + X_m| - E log|X| = (1/alpha) log m

@@ -34,9 +34,14 @@ def use_fused(engine: str | None, device: torch.device) -> bool:
     """Return whether the fused engine runs a tensor on ``device``: the default on a CPU."""
     if engine == "numba" and device.type != "cpu":
         raise ValueError(f"engine='numba' runs on the CPU only, got a tensor on {device}")
-    if engine == "torch" or torch.compiler.is_compiling():
+    if torch.compiler.is_compiling():
         return False
-    return device.type == "cpu" and has_numba()
+    return device.type == "cpu" and has_kernels(engine)
+
+
+def has_kernels(engine: str | None) -> bool:
+    """Return whether compiled kernels are there and ``engine`` allows them."""
+    return engine != "torch" and has_numba()
 
 
 def check_device(device: torch.device) -> None:

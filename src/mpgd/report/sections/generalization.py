@@ -1,4 +1,4 @@
-"""Theorem 2 and the Hessian: gap, tail index, dimension and trace against gamma."""
+"""Theorem 4.2 and the Hessian: gap, tail index, dimension and trace against gamma."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mpgd.report.tables import table
 
 TITLE: Final = "Gap, tail index and trace against γ"
 HEADLINES: Final = {
-    "gap": "Advice from Theorem 2: smaller α, smaller generalisation gap",
+    "gap": "Advice from Theorem 4.2: smaller α, smaller generalisation gap",
     "Hessian": "MPGD lowers the trace of the Hessian of a network",
 }
 RULE: Final = (

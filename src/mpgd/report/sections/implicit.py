@@ -1,4 +1,4 @@
-"""Theorem 3: the coefficient of eps^2, printed and completed, against simulation."""
+"""Theorem 4.3: the coefficient of eps^2, printed and completed, against simulation."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from mpgd.report.content import Basis, Block, Finding, Findings, Panel, Plate, T
 from mpgd.report.shelf import commonest, known
 from mpgd.report.tables import table
 
-TITLE: Final = "Theorem 3 against simulation"
-HEADLINE: Final = "Theorem 3: the ε² coefficient of the risk"
+TITLE: Final = "Theorem 4.3 against simulation"
+HEADLINE: Final = "Theorem 4.3: the ε² coefficient of the risk"
 SETTINGS: Final = {"printed": "as printed", "completed": "with the term the proof drops"}
 RULE: Final = (
     f"Rule: a form of the theorem is supported on a loss if it is within {AGREE:g} standard errors "

@@ -1,4 +1,4 @@
-"""Theorem 1: laws of MPGD with m steps a unit of time beside the equation they tend to."""
+"""Theorem 4.1: laws of MPGD with m steps a unit of time beside the equation they tend to."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mpgd.report.shelf import commonest, known, part
 from mpgd.report.tables import table
 
 TITLE: Final = "Convergence to the limit equation"
-HEADLINE: Final = "Theorem 1: small steps tend to the Marcus equation"
+HEADLINE: Final = "Theorem 4.1: small steps tend to the Marcus equation"
 RULE: Final = (
     "Rule: at the largest m, a case is supported if its Kolmogorov distance to the equation is "
     "at most the driver's own distance to its stable law plus what sampling alone exceeds in 5 % "

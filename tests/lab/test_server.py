@@ -153,9 +153,13 @@ def test_a_taken_port_is_an_error_and_without_a_port_another_is_found() -> None:
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
 def test_the_command_serves_and_ends_cleanly(number: int, code: int) -> None:
     process = subprocess.Popen(
-        [*COMMAND, "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        preexec_fn=hear_interrupts, env=os.environ | {"PYTHONUNBUFFERED": "1"},
-    )  # fmt: skip
+        [*COMMAND, "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=hear_interrupts,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    )
     assert process.stdout is not None
     line = process.stdout.readline()
     found = re.search(r"http://127\.0\.0\.1:(\d+)/", line)

@@ -1,11 +1,9 @@
-"""The command line on a terminal, in a pipe and for a script: progress, colours, JSON, Tab."""
+"""The command line in a pipe and for a script: hints, closed output, JSON, Tab."""
 
 from __future__ import annotations
 
 import json
 import os
-import pty
-import re
 import shutil
 import subprocess
 import sys
@@ -17,69 +15,12 @@ from mpgd import cli
 from mpgd.experiments import Context
 
 COMMAND = [sys.executable, "-m", "mpgd.cli"]
-TRACKING = """
-import time
-from mpgd.terminal import Terminal
-terminal = Terminal()
-for _ in terminal.track(range(12), lambda i: f"run [{i}]"):
-    time.sleep(0.1)
-terminal.table("A table", ["name", "value"], [["[b]", "1"]])
-"""
-
-
-def on_terminal(command: list[str], **environment: str) -> tuple[int, str]:
-    """Run a command on a pseudo-terminal; return its exit code and all it shows."""
-    ours, theirs = pty.openpty()
-    clean = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
-    process = subprocess.Popen(
-        command, stdin=theirs, stdout=theirs, stderr=theirs,
-        env=clean | {"TERM": "xterm-256color", "COLUMNS": "100"} | environment,
-    )  # fmt: skip
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            piece = os.read(ours, 65536)
-        except OSError:  # Linux says so at the end of a terminal
-            break
-        if not piece:
-            break
-        shown += piece
-    os.close(ours)
-    return process.wait(), shown.decode()
 
 
 def in_pipe(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*COMMAND, *arguments], capture_output=True, text=True, env=os.environ | environment
     )
-
-
-def test_progress_on_a_terminal_is_a_bar_with_the_time_left() -> None:
-    code, shown = on_terminal([sys.executable, "-c", TRACKING])
-    assert code == 0
-    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
-    assert re.search(r"run \[\d+\] .*━.* 6/12 0:00:0\d left", text)
-    assert "\x1b[?25h" in shown  # the cursor is back
-    assert "[b]" in text
-
-
-def test_progress_in_a_pipe_is_plain_lines() -> None:
-    shown = subprocess.run([sys.executable, "-c", TRACKING], capture_output=True, text=True)
-    lines = shown.stdout.splitlines()
-    assert re.fullmatch(r"  1/12  run \[0\]  \(0\.\d s\)", lines[0])
-    assert lines[11].startswith("  12/12  run [11]")
-    assert "\x1b" not in shown.stdout
-    assert "\r" not in shown.stdout
-
-
-@pytest.mark.parametrize("command", [[*COMMAND, "--help"], [sys.executable, "-c", TRACKING]])
-def test_colours_on_a_terminal_unless_no_color(command: list[str]) -> None:
-    colours = re.compile(r"\x1b\[[0-9;]*3[0-9](;[0-9;]*)?m")
-    coloured, plain = on_terminal(command), on_terminal(command, NO_COLOR="1")
-    assert (coloured[0], plain[0]) == (0, 0)
-    assert colours.search(coloured[1])
-    assert not colours.search(plain[1])
 
 
 @pytest.mark.parametrize(
@@ -134,8 +75,7 @@ def test_bash_completes(word: str, tmp_path: Path) -> None:
     )
     done = subprocess.run(["bash", "--norc", "-c", ask], capture_output=True, text=True)
     offered = done.stdout.split()
-    expected = {"re": {"report", "reproduce"}, "noise --ga": {"--gamma"},
-                "report --js": {"--json"}}  # fmt: skip
+    expected = {"re": {"report", "reproduce"}, "noise --ga": {"--gamma"}, "report --js": {"--json"}}
     assert set(offered) == expected[word]
 
 

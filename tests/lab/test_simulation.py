@@ -13,7 +13,7 @@ from tests.conftest import LEVEL
 from mpgd import ChaoticNoise, GaussianNoise, StableLaw, ThalerMap
 from mpgd.experiments import valley
 from mpgd.lab import simulation
-from mpgd.lab.settings import MOST_STEPS, Settings, from_query
+from mpgd.lab.settings import MOST_STEPS, Settings
 
 SMALL = Settings(gamma=0.6, beta=0.5, seed=7, steps=300)
 
@@ -76,7 +76,7 @@ def test_above_the_largest_gamma_of_the_law_there_is_no_density() -> None:
 
 
 def by_hand(settings: Settings, v1: torch.Tensor, v2: torch.Tensor, run: int) -> torch.Tensor:
-    """Return the path of one run by SPEC's formula, (time, element)."""
+    """Return the path of one run by the paper's equation (8), (time, element)."""
     x, eta, gamma = valley.start([settings.seed + run])[0], settings.eta, settings.gamma
     path = [x]
     for first, second in zip(v1, v2, strict=True):
@@ -136,37 +136,6 @@ def test_the_ends_of_the_sliders_give_numbers(gamma: float, beta: float) -> None
     settings = Settings(gamma=gamma, beta=beta, steps=50)
     for work in (simulation.orbit, simulation.sums, simulation.descent):
         json.dumps(work(settings), allow_nan=False)
-
-
-@pytest.mark.parametrize(
-    ("query", "text"),
-    [
-        ("gamma=0.5", r"gamma must lie in \(0.5, 1\), got 0.5"),
-        ("gamma=nan", r"gamma must lie in \(0.5, 1\), got nan"),
-        ("beta=1.5", r"beta must lie in \[-1, 1\], got 1.5"),
-        ("mu=-1", r"mu must lie in \[0, 1\], got -1.0"),
-        ("sigma=inf", r"sigma must lie in \[0, 1\], got inf"),
-        ("eta=0", r"eta must lie in \(0, 1\], got 0.0"),
-        ("steps=100000000", r"steps must be an integer in \[10, 8000\], got 100000000"),
-        ("steps=10.5", "steps must be an integer, got '10.5'"),
-        ("seed=-1", "seed must be an integer in"),
-        ("gamma=", "gamma must be a number, got ''"),
-        ("gama=0.6", "there is no parameter 'gama'; there are: gamma, beta"),
-        ("gamma=0.6&gamma=0.7", "gamma must be given once"),
-        ("scheme=best", "scheme must be one of 'plain', 'symmetric', 'product', got 'best'"),
-        ("a=1&b=2&c=3&d=4&e=5&f=6&g=7&h=8&i=9", "Max number of fields exceeded"),
-    ],
-)
-def test_a_wrong_query_is_explained(query: str, text: str) -> None:
-    with pytest.raises(ValueError, match=text):
-        from_query(query)
-
-
-def test_a_query_is_the_settings_it_names() -> None:
-    assert from_query("") == Settings()
-    assert from_query("gamma=0.6&beta=-0.25&scheme=symmetric&seed=4294967295&steps=10") == Settings(
-        gamma=0.6, beta=-0.25, scheme="symmetric", seed=2**32 - 1, steps=10
-    )
 
 
 def test_gaussian_values_are_normal() -> None:

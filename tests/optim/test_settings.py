@@ -1,0 +1,138 @@
+"""Wrong settings, parameters, gradients and devices are refused, and nothing is changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from tests.optim.descents import LOUD, parameters
+from tests.optim.workers import same_bits, snapshot
+from torch import Tensor, nn
+
+from mpgd import MPGD, ChaoticNoise
+from mpgd.noise.engines import check_device
+
+BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"lr": -0.1}, ValueError, r"lr must lie in \[0, inf\), got -0.1"),
+    ({"lr": float("nan")}, ValueError, r"lr must lie in \[0, inf\), got nan"),
+    ({"lr": torch.tensor(-0.5)}, ValueError, r"lr must lie in \[0, inf\), got -0.5"),
+    ({"lr": torch.ones(2)}, ValueError, r"lr must have one element, got .* shape \(2,\)"),
+    ({"lr": "fast"}, TypeError, "lr must be a number .* got 'fast'"),
+    ({"mu": -1.0}, ValueError, r"mu must lie in \[0, inf\), got -1.0"),
+    ({"mu": float("nan")}, ValueError, "mu must lie .* got nan"),
+    ({"mu": float("inf")}, ValueError, "mu must lie .* got inf"),
+    ({"sigma": -float("inf")}, ValueError, r"sigma must lie in \(-inf, inf\), got -inf"),
+    ({"sigma": float("nan")}, ValueError, "sigma must lie .* got nan"),
+    ({"sigma": True}, TypeError, "sigma must be a number .* got True"),
+    ({"gamma": 0.5}, ValueError, r"gamma must lie in \(0.5, 1\), got 0.5"),
+    ({"gamma": 1.0}, ValueError, r"gamma must lie in \(0.5, 1\), got 1.0"),
+    ({"gamma": (0.6, 1.5)}, ValueError, r"gamma must lie in \(0.5, 1\), got 1.5"),
+    ({"gamma": (0.6, 0.7, 0.8)}, ValueError, r"gamma must be one value or a pair .* got \(0.6,"),
+    ({"beta": 1.5}, ValueError, r"beta must lie in \[-1, 1\], got 1.5"),
+    ({"beta": (0.0, -2.0)}, ValueError, r"beta must lie in \[-1, 1\], got -2.0"),
+    ({"beta": float("nan")}, ValueError, "beta must lie .* got nan"),
+    ({"seed": -1}, ValueError, r"seed must be an integer in \[0, .* got -1"),
+    ({"seed": 2**63}, ValueError, r"seed must be an integer .* got 9223372036854775808"),
+    ({"seed": 1.5}, TypeError, "seed must be an integer .* got 1.5"),
+    ({"signs": "odd"}, ValueError, "signs must be one of 'fresh', 'product', got 'odd'"),
+    ({"engine": "jax"}, ValueError, "engine must be one of 'torch', 'numba', got 'jax'"),
+    ({"noise": "pink"}, ValueError, "noise must be one of 'chaotic', .* got 'pink'"),
+    ({"noise": 3}, TypeError, "noise must be one of 'chaotic', .* a noise such as .* got 3"),
+    ({"noise": ChaoticNoise}, TypeError, "noise must be one of .* got <class"),
+    ({"noise": (ChaoticNoise(0.6),)}, ValueError, "noise must be one value or a pair"),
+    (
+        {"noise": ChaoticNoise(0.6), "gamma": 0.7},
+        ValueError,
+        "noise says gamma=0.6, but gamma=0.7 was given too",
+    ),
+    ({"first_sign": "minus"}, ValueError, "first_sign must be one of 'drawn', .* got 'minus'"),
+    ({"scaling": "none"}, ValueError, "scaling must be one of 'matched', .* got 'none'"),
+    ({"start": -1}, ValueError, "start must be an integer >= 0, got -1"),
+    ({"start": 5, "stop": 4}, ValueError, r"stop must not come before start, which is 5, got 4"),
+    ({"symmetric": 1}, TypeError, "symmetric must be True or False, got 1"),
+    ({"shared_multiplicative": None}, TypeError, "shared_multiplicative must be .* got None"),
+    ({"maximize": "yes"}, TypeError, "maximize must be True or False, got 'yes'"),
+]
+
+
+@pytest.mark.parametrize(("change", "error", "text"), BAD, ids=[str(b[0]) for b in BAD])
+def test_bad_settings_are_refused(
+    change: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    """At construction, in a group, and in a group added later, which then is not added."""
+    settings = {**LOUD, **change}
+    with pytest.raises(error, match=text):
+        MPGD(parameters([3]), **settings)
+    with pytest.raises(error, match=text):
+        MPGD([{"params": parameters([3]), **change}], **LOUD)
+    optimizer = MPGD(parameters([3]), **LOUD)
+    before = snapshot(optimizer)
+    with pytest.raises(error, match=text):
+        optimizer.add_param_group({"params": parameters([2]), **change})
+    assert same_bits(snapshot(optimizer), before)
+
+
+def test_bad_parameters_are_refused() -> None:
+    p, q = parameters([3, 2])
+    with pytest.raises(TypeError, match=r"should be an iterable of Tensors .*FloatTensor"):
+        MPGD(p, **LOUD)
+    with pytest.raises(ValueError, match="some parameters appear in more than one parameter group"):
+        MPGD([{"params": [p, q]}, {"params": [q]}], **LOUD)
+    with pytest.raises(ValueError, match="empty parameter list"):
+        MPGD([], **LOUD)
+    with pytest.raises(ValueError, match="can't optimize a non-leaf Tensor"):
+        MPGD([p * 2], **LOUD)
+
+
+def sparse(values: Tensor) -> Tensor:
+    # torch 2.13 warns when a sparse tensor is made without saying whether to check it
+    with torch.sparse.check_sparse_tensor_invariants():
+        return values.to_sparse()
+
+
+def test_sparse_gradients_are_refused_before_anything_changes() -> None:
+    p, q = parameters([(3,), (2,)])
+    optimizer = MPGD([p, q], **LOUD)
+    p.grad, q.grad = torch.ones(3), sparse(torch.ones(2))
+    before = snapshot(optimizer)
+    with pytest.raises(RuntimeError, match=r"must be dense .* torch.sparse_coo .* shape \(2,\)"):
+        optimizer.step()
+    assert same_bits(snapshot(optimizer), before)
+
+
+def test_a_device_without_float64_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="needs float64, which device 'mps' does not have"):
+        check_device(torch.device("mps"))
+
+    def refuse(device: torch.device) -> None:
+        check_device(torch.device("mps" if device.type == "meta" else device))
+
+    monkeypatch.setattr("mpgd.optim.orbits.check_device", refuse)
+    optimizer = MPGD(parameters([3]), **LOUD)
+    odd = nn.Parameter(torch.empty(2, device="meta"))
+    with pytest.raises(ValueError, match="needs float64"):
+        MPGD([odd], **LOUD)
+    before = snapshot(optimizer)
+    with pytest.raises(ValueError, match="needs float64"):
+        optimizer.add_param_group({"params": [odd]})
+    assert len(optimizer.param_groups) == 1
+    assert same_bits(snapshot(optimizer), before)
+    MPGD([odd], lr=0.1)  # plain groups hold no state and need no float64
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [("noise", "chaotik", ValueError), ("start", 1.5, TypeError), ("symmetric", "x", TypeError)],
+)
+def test_a_setting_changed_later_is_checked_at_the_next_step(
+    name: str, value: object, error: type[Exception]
+) -> None:
+    optimizer = MPGD(parameters([3]), **LOUD)
+    optimizer.param_groups[0]["params"][0].grad = torch.ones(3)
+    optimizer.step()
+    optimizer.param_groups[0][name] = value
+    before = [p.detach().clone() for p in optimizer.param_groups[0]["params"]]
+    with pytest.raises(error, match=f"{name} must be"):
+        optimizer.step()
+    assert same_bits([p.detach() for p in optimizer.param_groups[0]["params"]], before)
