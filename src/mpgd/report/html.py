@@ -99,7 +99,8 @@ def _inline(text: str) -> Markup:
         >>> _inline("`a < b` & c")
         Markup('<code>a &lt; b</code> &amp; c')
     """
-    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
+    escaped = str(escape(text))  # as Markup it would escape the tags, too
+    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", escaped))
 
 
 def _groups(columns: Sequence[Column]) -> list[tuple[str, int]]:
