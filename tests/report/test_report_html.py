@@ -7,7 +7,7 @@ import re
 from dataclasses import asdict
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -17,6 +17,7 @@ from mpgd import report
 from mpgd.experiments import airfoil, cifar10, ecg
 from mpgd.experiments.cifar10_checkpoint import Checkpoint, Progress
 from mpgd.experiments.store import Record, Run
+from mpgd.report import content, html
 from mpgd.report.page import PARTS
 
 GOING_ON = next(task for task in cifar10.tasks("paper", [7], results.STUDY)
@@ -179,3 +180,68 @@ def test_every_heading_of_a_table_is_a_button(page: Page) -> None:
     headings = [place for place, tag in enumerate(tags) if tag == "th"]
     assert len(headings) > 100
     assert all(tags[place + 1] == "button" for place in headings)
+
+
+class Texts(list[str]):
+    """Texts that would be markup if they were not escaped, no two alike."""
+
+    def __call__(self) -> str:
+        """Return one more."""
+        self.append(f"<b>&\"'{len(self)}")
+        return self[-1]
+
+
+def every_block(text: Texts) -> tuple[content.Block, ...]:
+    """Return a block of each kind, short and long, drawn and not, whose every text is its own."""
+    cell, column = content.Cell, content.Column
+    rows = tuple(
+        (cell(text()), cell(text(), 1.0), cell(text(), word=text())) for _ in range(content.FEW + 1)
+    )
+    columns = (column(text()), column(text()), column(text(), text()))
+    findings = (
+        content.Finding(text(), text(), text(), word, text())
+        for word in content.WORDS * content.FEW
+    )
+    reason = text()
+
+    def write(ax: Any) -> None:
+        ax.set_title(HOSTILE)
+
+    def fail(ax: Any) -> None:
+        raise ValueError(reason)
+
+    return (
+        content.Text(text()),
+        content.Commands((text(), text())),
+        content.Missing(text(), text()),
+        content.Table(text(), columns, rows[:1], wordy=True),
+        content.Table(text(), columns, rows),
+        content.Findings(text(), tuple(findings)),
+        content.Plate(text(), text(), (content.Panel(write, text()),)),
+        content.Plate(text(), "", (content.Panel(fail, ""),)),
+        content.Landscape(text(), text(), (content.Route(text(), HOSTILE, (0.0,), (1.0,)),)),
+    )
+
+
+def test_every_value_that_reaches_a_template_is_escaped() -> None:
+    text = Texts()
+    blocks = every_block(text)
+    assert {type(block) for block in blocks} == set(get_args(content.Block))
+    tally = content.Tally(text(), ((text(), 1), (text(), 2)))
+    source = html.render(
+        content.Page(
+            title=text(),
+            lead=text(),
+            commands=content.Commands((text(),)),
+            claims=(content.Claim(text(), text(), (tally,)),),
+            conclusions=(text(), text()),
+            sections=(content.Section(text(), text(), blocks),),
+        )
+    )
+    page = Page(source)
+    values = [value or "" for _, attrs in page.elements for value in attrs.values()]
+    shown = "\n".join([page.text, *values])
+    assert not [each for each in text if each not in shown]
+    assert "<b>" not in source
+    names = {name for _, attrs in page.elements for name in attrs}
+    assert not [name for name in names if not re.fullmatch(r"[\w:-]+", name)]
