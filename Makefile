@@ -17,7 +17,7 @@ reproduce: $(INSTALLED)
 lab: $(INSTALLED)
 	$(BIN)/mpgd lab
 
-test: $(INSTALLED) lint src/mpgd/optim/kernels.py
+test: $(INSTALLED) lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
 
 lint: $(INSTALLED)
@@ -25,13 +25,7 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# numba keeps compiled kernels by the date of their own file, and these inline another one's code.
-src/mpgd/noise/engines/fused.py: src/mpgd/noise/engines/lanes.py
-	touch $@
-src/mpgd/optim/kernels.py: src/mpgd/noise/engines/fused.py
-	touch $@
-
-bench: $(INSTALLED) src/mpgd/optim/kernels.py
+bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks --write benchmarks/README.md
 
 docs: $(INSTALLED)

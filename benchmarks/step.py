@@ -7,8 +7,11 @@ writes the bytes that MPGD must touch and does next to nothing with them.
 
 from __future__ import annotations
 
+import importlib
+import sys
 import tracemalloc
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final
 
 import numba
@@ -18,6 +21,9 @@ from torch import Tensor, nn
 
 from benchmarks.timing import Case, Claim, Table, Timing, interleaved, threads
 from mpgd import MPGD, perturb
+from mpgd.noise.engines import intrinsics
+from mpgd.noise.engines import threads as engine_threads
+from mpgd.optim import kernels
 
 LR, MU, SIGMA, GAMMA = 0.1, 0.01, 0.02, 0.6
 SIZES: Final = (10_000, 1_000_000, 10_000_000)
@@ -25,6 +31,7 @@ SMALL_NET: Final = ((64, 120), (120,), (120, 16), (16,), (16, 10), (10,))  # 9,9
 
 SGD, GAUSSIAN, FLOOR = "SGD", "SGD + two `randn_like`", "memory floor"
 NUMBA, TORCH, SYMMETRIC = "MPGD, numba", "MPGD, torch", "MPGD, numba, symmetric"
+NO_LANES, NO_OPENMP = "MPGD, numba, without lanes", "MPGD, numba, without OpenMP"
 ADAMW, PERTURBED = "AdamW", "`perturb(AdamW)`"
 
 
@@ -74,10 +81,52 @@ def touch(x: Any, g: Any, s1: Any, s2: Any) -> None:
         s2[i] += 1.0
 
 
+def step_without_lanes(size: int) -> Case:
+    """Return a step whose kernel works on one state at a time, as on a CPU without AVX-512."""
+    step, kernel = optimizer_step(mpgd_maker(), size), kernel_without_lanes()
+    return swapped(kernels, "step_rows", kernel, step)
+
+
+def step_without_openmp(size: int) -> Case:
+    """Return a step on plain threads, as where torch's OpenMP threads cannot be found."""
+    return swapped(engine_threads, "openmp", lambda: None, optimizer_step(mpgd_maker(), size))
+
+
+def mpgd_maker(**settings: Any) -> Callable[[list[Tensor]], torch.optim.Optimizer]:
+    """Return what makes the optimizer of every row of the table."""
+    return lambda p: MPGD(p, LR, mu=MU, sigma=SIGMA, gamma=GAMMA, **settings)
+
+
+def swapped(module: Any, name: str, other: Any, case: Case) -> Case:
+    """Return a case that runs with something else under a module's name."""
+
+    def run() -> None:
+        before = getattr(module, name)
+        setattr(module, name, other)
+        try:
+            case()
+        finally:
+            setattr(module, name, before)
+
+    return run
+
+
+@cache
+def kernel_without_lanes() -> Any:
+    """Return the kernel compiled from the same sources, but told that the CPU cannot pack lanes."""
+    names = ("mpgd.noise.engines.fused", "mpgd.optim.kernels")
+    before = {name: sys.modules.pop(name) for name in names}
+    can_pack, intrinsics.can_pack = intrinsics.can_pack, lambda: False
+    try:
+        again = importlib.import_module(names[1])
+        return numba.njit(nogil=True)(again.step_rows.py_func)  # kept in no cache
+    finally:
+        intrinsics.can_pack = can_pack
+        sys.modules.update(before)
+
+
 def floor_step(size: int) -> Case:
     """Return the memory floor on torch's number of threads."""
-    from mpgd.noise.engines.threads import in_parts
-
     x, g = (np.zeros(size, np.float32) for _ in range(2))
     s1, s2 = (np.zeros(size) for _ in range(2))
 
@@ -85,7 +134,7 @@ def floor_step(size: int) -> Case:
         part = slice(first, last)
         touch(x[part], g[part], s1[part], s2[part])
 
-    return lambda: in_parts(size, run)
+    return lambda: engine_threads.in_parts(size, run)
 
 
 def cases(size: int) -> dict[str, Case]:
@@ -94,9 +143,11 @@ def cases(size: int) -> dict[str, Case]:
     return {
         SGD: optimizer_step(lambda p: torch.optim.SGD(p, lr=LR), size),
         GAUSSIAN: gaussian_step(size),
-        NUMBA: optimizer_step(lambda p: MPGD(p, LR, **noise), size),
-        TORCH: optimizer_step(lambda p: MPGD(p, LR, **noise, engine="torch"), size),
-        SYMMETRIC: optimizer_step(lambda p: MPGD(p, LR, **noise, symmetric=True), size),
+        NUMBA: optimizer_step(mpgd_maker(), size),
+        NO_LANES: step_without_lanes(size),
+        NO_OPENMP: step_without_openmp(size),
+        TORCH: optimizer_step(mpgd_maker(engine="torch"), size),
+        SYMMETRIC: optimizer_step(mpgd_maker(symmetric=True), size),
         ADAMW: optimizer_step(lambda p: torch.optim.AdamW(p, lr=1e-3), size),
         PERTURBED: optimizer_step(lambda p: perturb(torch.optim.AdamW(p, lr=1e-3), **noise), size),
         FLOOR: floor_step(size),

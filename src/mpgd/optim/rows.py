@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import increment_version
 
 from mpgd.noise.engines.threads import in_parts
-from mpgd.optim.orbits import State, orbit_name
+from mpgd.optim.orbits import State
 from mpgd.optim.settings import TWIN, Settings
 from mpgd.optim.shards import local, place_of
 from mpgd.optim.update import strengths
@@ -53,6 +53,9 @@ class Row(NamedTuple):
     offset: int
     key: int
     turn: int
+
+
+LENGTH: Final = Row._fields.index("length")  # a row is a plain list: numpy takes it up faster
 
 
 def is_compiled(settings: Settings) -> bool:
@@ -97,7 +100,7 @@ def step_rows(
         number, table = _NUMBERS[dtype], np.array(lines, dtype=np.int64)
         scalars = (np.empty(0, number), number(gradient_step or 0.0), gradient_step is None)
         given = (*scalars, number(m), shared is not None, *uses, *constants)
-        total = sum(row.length for row in lines)
+        total = sum(row[LENGTH] for row in lines)
         in_parts(total, partial(_run, kernel, table, given))
     _mark_changed(params, rest)
     return rest
@@ -122,11 +125,12 @@ def _rows(
     others: Sequence[Tensor],
     states: Sequence[State],
     settings: Settings,
-) -> tuple[dict[torch.dtype, list[Row]], list[int], list[Tensor]]:
+) -> tuple[dict[torch.dtype, list[list[int]]], list[int], list[Tensor]]:
     """Return the rows by dtype, who has none, and tensors that rows point into."""
     start, stop = settings.start, settings.stop
-    used = {number for _, _, number in settings.orbits}
-    rows: dict[torch.dtype, list[Row]] = {}
+    names = {number: name for name, _, number in settings.orbits}
+    columns = [names.get(number) for number in range(2 * TWIN)]
+    rows: dict[torch.dtype, list[list[int]]] = {}
     rest: list[int] = []
     alive: list[Tensor] = []
     for number, (p, other, state) in enumerate(zip(params, others, states, strict=True)):
@@ -140,9 +144,10 @@ def _rows(
         if type(other) is not Tensor or other.dtype != dtype or not _is_simple(other):
             other = local(other).to(dtype).resolve_neg().contiguous()
             alive.append(other)
-        addresses = [x.data_ptr(), _address(other, x, dtype, "gradient")]
-        addresses += [_orbit_address(state, x, n) if n in used else 0 for n in range(2 * TWIN)]
-        row = Row._make((*addresses, x.numel(), offset, int(state["key"]), turn))
+        row = [x.data_ptr(), _address(other, x, dtype, "gradient")]
+        for name in columns:
+            row.append(_address(local(state[name]), x, torch.float64, name) if name else 0)
+        row += (x.numel(), offset, int(state["key"]), turn)
         rows.setdefault(dtype, []).append(row)
     return rows, rest, alive
 
@@ -155,11 +160,6 @@ def _is_simple(x: Tensor) -> bool:
     """Return whether the kernel takes this local part of a parameter or gradient."""
     plain = type(x) in _PLAIN and x.is_cpu and x.dtype in _NUMBERS
     return plain and x.is_contiguous() and not x.is_neg()
-
-
-def _orbit_address(state: State, x: Tensor, number: int) -> int:
-    name = orbit_name(number)
-    return _address(local(state[name]), x, torch.float64, name)
 
 
 def _address(tensor: Tensor, x: Tensor, dtype: torch.dtype, name: str) -> int:

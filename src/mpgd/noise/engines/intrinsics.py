@@ -1,11 +1,33 @@
-"""Eight states at a time, for CPUs that can pack the chosen lanes of a vector (AVX-512).
+"""Instructions that numba has no words for, and with them eight states at a time (AVX-512).
 
 A visit to Z costs far more than a step of a laminar phase, and a quarter of the states are in Z.
-So a block is gone through three times: count everybody down and pack those in Z together; send
-the packed ones on, eight at once and without a branch; put them back in their places. Written in
-LLVM's own language because its vectoriser does not find this by itself. The operations are those
-of `mpgd.noise.engines.fused`, so the bits are the same; table rows are loaded whole and
-transposed, because a gather is slower.
+Working on visits one by one leaves seven of eight vector lanes idle; working on all states as if
+they were visits does four times too much. So a block is gone through three times:
+
+    count_down   everybody counts down; the states in Z are packed side by side, with their places
+    send_on      the packed ones take their return B, eight at once and without a branch
+    put_back     they go back to their places
+
+A worked example, positions only (signs and values left out). Eight states
+
+    s        0.3   2.5   7.1   0.9   1.2   0.6   4.0   9.9       in Z: lanes 0, 3 and 5
+    counted  0.7   1.5   6.1   0.1   0.2   0.4   3.0   8.9       in Z that is u = 1 - s
+    packed   0.7   0.1   0.4                                     places 0 3 5, mask 0b00101001
+    sent on  B(.)  B(.)  B(.)                                    with five of the next eight
+    put back B     1.5   6.1   B     0.2   B     3.0   8.9
+
+The last eight packed may be fewer than eight: the rest is filled with any state in Z, and what comes
+of it is not put back.
+
+Invariants: ``packed`` and ``places`` have room for a whole block and eight more; the order of packed
+states is that of their places, which is all that `put_back` relies on; a state's hash is made from
+its place and its bits, so it does not matter which lane it sits in. The bits would break with a fused
+multiply-add (none is asked for: products and sums are separate instructions), with another order in
+the polynomial, or with a comparison that treats NaN otherwise than `tensor.advance` does.
+
+Table rows are loaded whole and transposed, because a gather is slower. LLVM's vectoriser finds none
+of this by itself, hence its own language here. On a CPU without AVX-512 the same instructions are
+emulated, which is slow but gives the same bits; `fused` then works one by one.
 """
 
 from __future__ import annotations

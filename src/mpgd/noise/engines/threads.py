@@ -4,6 +4,16 @@ The kernels release the interpreter's lock, so any threads do; the parts never o
 element's bits depend on its index alone, so the result does not depend on the cut. Torch's own
 OpenMP threads are best: after a torch operation they spin for a while, ready to go on, and a
 thread of ours would have to fight them for the core. Elsewhere plain threads do the work.
+
+Example: 100,000 elements on two threads are the parts [0, 50176) and [50176, 100000): half of them,
+rounded up to a multiple of 512, so that all blocks but the last are whole. A thread takes the next
+part that nobody has, so a busy core gets fewer.
+
+Invariants: nobody works any more when `in_parts` returns or raises, because the caller may free the
+memory; in a forked child OpenMP is not used, because its threads stayed in the parent; an exception
+in one part is raised here after all parts have ended. The bits would break if a kernel took an
+element's index from its part and not from the whole, or if it carried anything from one block on to
+the next.
 """
 
 from __future__ import annotations
