@@ -5,3 +5,5 @@ from mpgd.noise.memoryless import GaussianNoise as GaussianNoise
 from mpgd.noise.memoryless import StableNoise as StableNoise
 from mpgd.noise.stable_law import StableLaw as StableLaw
 from mpgd.noise.state import NoiseState as NoiseState
+from mpgd.noise.state import position as position
+from mpgd.noise.state import sign as sign
