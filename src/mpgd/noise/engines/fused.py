@@ -25,10 +25,10 @@ from mpgd.noise.engines.compiled import inlined, jitted
 from mpgd.noise.engines.lanes import (
     LANES,
     WIDE,
-    count_down,
     count_down_and_mark,
+    count_down_and_pack,
+    draw,
     leading_zeros,
-    put_back,
     send_on,
     trailing_zeros,
 )
@@ -92,9 +92,17 @@ def encoded(b: Any) -> Any:
 
 @inlined
 def make_room() -> Any:
-    """Return the buffers that `advance_block` works in: marks, places and packed words."""
-    marks = np.empty(BLOCK // LANES, np.uint16)
-    return marks, np.empty(BLOCK + LANES, np.uint32), np.empty(BLOCK + LANES, np.uint32)
+    """Return the buffers that `advance_block` works in.
+
+    They hold the packed words of a block, their places, their inputs U, and marks of who is in Z;
+    vectors are written whole, so there is room for one more.
+    """
+    return (
+        np.empty(BLOCK + LANES, np.uint32),
+        np.empty(BLOCK + LANES, np.uint32),
+        np.empty(BLOCK + LANES, np.uint64),
+        np.empty(BLOCK // LANES, np.uint16),
+    )
 
 
 @inlined
@@ -115,51 +123,63 @@ def advance_rest(
 
 
 @inlined
-def advance_one_by_one(
+def advance_listed(
     words: Words, out: Floats, room: Any, first: Any, key: Any, table: Any, rule: Any, values: Any
 ) -> None:
     """Write the values of a block of at most 512 words and advance them, in place.
 
     ``rule`` is (threshold, product mask), ``values`` (c0, c1), ``first`` the index of words[0].
     """
-    marks = room[0]
+    packed, places, _, marks = room
     masks = marks.view(np.uint64)  # four marks of sixteen words each
     whole = len(words) - len(words) % LANES
     masks[:] = _ZERO
     for i in range(0, whole, LANES):
         count_down_and_mark(words, i, out, values[0], values[1], marks)
+    count = _ZERO
     for j in range((whole + 63) // 64):
         mask = masks[j]
         while mask != _ZERO:
-            i = _u(64 * j) + trailing_zeros(mask)
+            place = _u(64 * j) + trailing_zeros(mask)
             mask &= mask - _UNIT
-            old = (_u(words[i]) + _ONE) & _LOW_HALF  # it was counted down like all others
-            new = visited(old, first + i, key, table, rule[0], rule[1])
-            words[i] = np.uint32(new)
+            packed[count] = words[place] + np.uint32(ONE)  # it was counted down like all others
+            places[count] = np.uint32(place)
+            count += _UNIT
+    take_visits(words, np.int64(count), room, first, key, table, rule)
     advance_rest(words, out, whole, first, key, table, rule, values)
 
 
 @inlined
-def advance_by_lanes(
+def advance_packed(
     words: Words, out: Floats, room: Any, first: Any, key: Any, table: Any, rule: Any, values: Any
 ) -> None:
-    """Do as `advance_one_by_one`, with the visits packed and taken eight at a time."""
-    marks, places, packed = room
+    """Do as `advance_listed`, where the CPU packs those in Z by itself."""
+    packed, places, _, _ = room
     whole = len(words) - len(words) % LANES
     count = 0
     for i in range(0, whole, LANES):
-        count = count_down(words, i, out, values[0], values[1], marks, packed, places, count)
-    for k in range(count, count + WIDE):
-        packed[k], places[k] = _IN_Z, 0  # the last eight may be fewer
-    for k in range(0, count, WIDE):
-        send_on(packed, places, k, first, key, table, rule[0], rule[1])
-    count = 0
-    for i in range(0, whole, LANES):
-        count = put_back(words, i, packed, count, marks)
+        count = count_down_and_pack(words, i, out, values[0], values[1], packed, places, count)
+    take_visits(words, count, room, first, key, table, rule)
     advance_rest(words, out, whole, first, key, table, rule, values)
 
 
-advance_block: Any = advance_by_lanes if lanes.can_pack() else advance_one_by_one
+@inlined
+def take_visits(
+    words: Words, count: int, room: Any, first: Any, key: Any, table: Any, rule: Any
+) -> None:
+    """Send ``count`` packed words on, eight at a time, and put them back into their places."""
+    packed, places, inputs, _ = room
+    for k in range(count, count + WIDE):
+        packed[k], places[k] = _IN_Z, 0  # the last eight may be fewer
+    for k in range(0, count, WIDE):
+        draw(packed, places, k, first, key, rule[0], rule[1], inputs)
+    for k in range(0, count, WIDE):
+        send_on(packed, k, inputs, table)
+    for k in range(count):
+        words[places[k]] = packed[k]
+
+
+advance_block: Any = advance_packed if lanes.PACKS else advance_listed
 
 
 @jitted

@@ -31,10 +31,11 @@ import numba
 import numba.extending
 from numba import types
 
-from mpgd.maps.rows import BEND_BITS
+from mpgd.maps.rows import BEND_BITS, INPUT_BITS
 from mpgd.maps.tables import RETURN_ROW_BITS
 from mpgd.noise.counter import MULTIPLIER
 from mpgd.noise.word import (
+    DITHER_BITS,
     FAR,
     FRACTION,
     FRACTION_BITS,
@@ -57,14 +58,19 @@ _FLOAT, _DOUBLE, _POINTER = ir.FloatType(), ir.DoubleType(), ir.PointerType()
 _WORDS, _CHOICE = ir.VectorType(_INT, LANES), ir.VectorType(_BIT, LANES)
 _FEW, _WIDE = ir.VectorType(_INT, WIDE), ir.VectorType(_LONG, WIDE)
 _LOW_HALF: Final = 2**32 - 1
+_BITS_OF_2_52: Final = (1023 + 52) << 52
 
 
-def can_pack() -> bool:
-    """Return whether the CPU that numba compiles for packs lanes in one instruction."""
+def has_features(*names: str) -> bool:
+    """Return whether the CPU that numba compiles for has these features."""
     features = numba.config.CPU_FEATURES  # type: ignore[attr-defined]
     if features is None:
         features = llvmlite.binding.get_host_cpu_features().flatten()
-    return {"+avx512f", "+avx512cd", "+avx512dq", "+avx512vl"} <= set(features.split(","))
+    return {f"+{name}" for name in names} <= set(features.split(","))
+
+
+PACKS_IN_ONE: Final = has_features("avx512f", "avx512dq", "avx512vl")
+PACKS: Final = PACKS_IN_ONE or has_features("avx2")
 
 
 @intrinsic
@@ -104,14 +110,13 @@ def count_down_and_mark(
 
 
 @intrinsic
-def count_down(
+def count_down_and_pack(
     typing_context: Any,
     words: Any,
     i: Any,
     out: Any,
     c0: Any,
     c1: Any,
-    marks: Any,
     packed: Any,
     places: Any,
     count: Any,
@@ -123,69 +128,61 @@ def count_down(
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         code = Code(context, builder, signature, args)
-        i, count = args[1], args[8]
+        i, count = args[1], args[7]
         old, in_Z = code.count_down(i, args[3], args[4])
-        mask = builder.bitcast(in_Z, _HALF_INT)
-        code.store(mask, code.place(5, builder.lshr(i, ir.Constant(_LONG, 4))))
         lanes = ir.Constant(_WORDS, [ir.Constant(_INT, lane) for lane in range(LANES)])
         here = builder.add(code.spread(builder.trunc(i, _INT), _WORDS), lanes)
-        code.store(code.pack(old, in_Z), code.place(6, count))
-        code.store(code.pack(here, in_Z), code.place(7, count))
-        return builder.add(count, builder.zext(builder.ctpop(mask), _LONG))
+        return code.append_packed(in_Z, [(old, 5), (here, 6)], count)
 
-    arguments = (words, types.int64, out, types.float64, types.float64, marks, packed, places)
+    arguments = (words, types.int64, out, types.float64, types.float64, packed, places)
     return types.int64(*arguments, types.int64), generate
 
 
 @intrinsic
-def send_on(
+def draw(
     typing_context: Any,
     packed: Any,
     places: Any,
     k: Any,
     first: Any,
     key: Any,
-    table: Any,
     threshold: Any,
     product: Any,
+    inputs: Any,
 ) -> Any:
-    """Replace eight packed words from ``k`` on by those after a visit, as `fused.visited` does."""
+    """Hash eight packed words from ``k`` on: replace them by their new sign bits, and write U."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         code = Code(context, builder, signature, args)
-        first, key, threshold, product = (code.spread(args[n], _WIDE) for n in (3, 4, 6, 7))
+        first, key, threshold, product = (code.spread(args[n], _WIDE) for n in (3, 4, 5, 6))
         old = builder.zext(code.load(code.place(0, args[2]), _FEW), _WIDE)
         places = builder.zext(code.load(code.place(1, args[2]), _FEW), _WIDE)
         f = builder.and_(old, wide(MAGNITUDE))  # in Z the magnitude is the fraction
         h = code.hash(builder.add(places, first), key, builder.shl(f, wide(SALT_SHIFT)))
-        new = code.encode(code.first_return(5, code.input(f, h)))
+        code.store(code.input(f, h), code.place(7, args[2]))
         drawn = builder.not_(builder.sub(builder.lshr(h, wide(33)), threshold))
         drawn = builder.and_(builder.lshr(drawn, wide(32)), wide(NEGATIVE))
-        new = builder.xor(builder.or_(new, drawn), builder.and_(old, product))
-        code.store(builder.trunc(new, _FEW), code.place(0, args[2]))
+        chi = builder.xor(drawn, builder.and_(old, product))
+        code.store(builder.trunc(chi, _FEW), code.place(0, args[2]))
         return context.get_dummy_value()
 
-    arguments = (packed, places, types.int64, types.uint64, types.uint64, table)
-    return types.void(*arguments, types.uint64, types.uint64), generate
+    arguments = (packed, places, types.int64, types.uint64, types.uint64)
+    return types.void(*arguments, types.uint64, types.uint64, inputs), generate
 
 
 @intrinsic
-def put_back(typing_context: Any, words: Any, i: Any, packed: Any, count: Any, marks: Any) -> Any:
-    """Put the packed words from ``count`` on into their places among the sixteen from ``i`` on.
-
-    Return the count of those that are back.
-    """
+def send_on(typing_context: Any, packed: Any, k: Any, inputs: Any, table: Any) -> Any:
+    """Add the magnitudes after the visit, B of the inputs, to eight packed sign bits."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         code = Code(context, builder, signature, args)
-        i, count = args[1], args[3]
-        mask = code.load(code.place(4, builder.lshr(i, ir.Constant(_LONG, 4))), _HALF_INT)
-        in_Z = builder.bitcast(mask, _CHOICE)
-        old = code.load(code.place(0, i), _WORDS)
-        code.store(code.unpack(code.place(2, count), in_Z, old), code.place(0, i))
-        return builder.add(count, builder.zext(builder.ctpop(mask), _LONG))
+        U = code.load(code.place(2, args[1]), _WIDE)
+        q = builder.trunc(code.encode(code.first_return(3, U)), _FEW)
+        chi = code.load(code.place(0, args[1]), _FEW)
+        code.store(builder.or_(chi, q), code.place(0, args[1]))
+        return context.get_dummy_value()
 
-    return types.int64(words, types.int64, packed, types.int64, marks), generate
+    return types.void(packed, types.int64, inputs, table), generate
 
 
 class Code:
@@ -195,7 +192,10 @@ class Code:
         self.context, self.builder, self.signature, self.args = context, builder, signature, args
 
     def count_down(self, i: Any, c0: Any, c1: Any) -> tuple[Any, Any]:
-        """Write values of the words (argument 0) to argument 2; return the old words, who is in Z."""
+        """Count the words of argument 0 down and write their values to argument 2.
+
+        Return the old words and which of them were in Z.
+        """
         builder = self.builder
         old = self.load(self.place(0, i), _WORDS)
         self.prefetch(self.place(0, builder.add(i, ir.Constant(_LONG, AHEAD))))
@@ -230,27 +230,31 @@ class Code:
         return h
 
     def input(self, f: Any, h: Any) -> Any:
-        """Return U, the argument of B, in the upper 50 bits."""
+        """Return U, the argument of B."""
         builder = self.builder
         drawn = builder.and_(h, wide(FRACTION))
         is_unknown = builder.icmp_unsigned("==", f, wide(0))
         upper = builder.select(is_unknown, drawn, builder.sub(wide(FRACTION), f))
         dither = builder.and_(builder.xor(h, builder.lshr(h, wide(32))), wide(_LOW_HALF))
-        lower = builder.shl(builder.or_(dither, wide(1)), wide(64 - FRACTION_BITS - 32))
-        return builder.or_(builder.shl(upper, wide(SALT_SHIFT)), lower)
+        return builder.or_(builder.shl(upper, wide(DITHER_BITS)), builder.or_(dither, wide(1)))
 
     def first_return(self, number: int, U: Any) -> Any:
-        """Return B from the table in argument ``number``, with 32 bits behind the point."""
-        builder = self.builder
-        kind = ir.FunctionType(_WIDE, [_WIDE, _BIT])
-        zeros = self._external(f"llvm.ctlz.v{WIDE}i64", kind)
-        octave = builder.call(zeros, [U, ir.Constant(_BIT, 1)])
-        below = builder.shl(builder.shl(U, octave), wide(1))
-        row = builder.add(
-            builder.shl(octave, wide(RETURN_ROW_BITS)), builder.lshr(below, wide(64 - 7))
-        )
-        c0, shape = self.rows(number, builder.shl(row, wide(1)))
-        X = builder.lshr(builder.shl(below, wide(RETURN_ROW_BITS)), wide(32))
+        """Return B from the table in argument ``number``, with 32 bits behind the point.
+
+        The bits of U as a double are its octave, its row and X, one after the other. U becomes a
+        double as 2^52 + U, which has U for its low bits, minus 2^52; both are exact.
+        """
+        builder, doubles = self.builder, ir.VectorType(_DOUBLE, WIDE)
+        large = ir.Constant(doubles, [ir.Constant(_DOUBLE, 2.0**52)] * WIDE)
+        raised = builder.bitcast(builder.or_(U, wide(_BITS_OF_2_52)), doubles)
+        bits = builder.bitcast(builder.fsub(raised, large), _WIDE)
+        both = builder.lshr(bits, wide(52 - RETURN_ROW_BITS))  # exponent and row
+        row = builder.and_(both, wide(2**RETURN_ROW_BITS - 1))
+        # Octaves are counted down from U = 2^49 and rows up: (1072 - exponent) 2^7 + row.
+        last = wide((1023 + INPUT_BITS - 1) << RETURN_ROW_BITS)
+        row = builder.sub(builder.add(last, builder.add(row, row)), both)
+        c0, shape = self.rows(number, builder.add(row, row))
+        X = builder.and_(builder.lshr(bits, wide(52 - RETURN_ROW_BITS - 32)), wide(_LOW_HALF))
         t2 = builder.and_(builder.lshr(shape, wide(32)), wide(2**BEND_BITS - 1))
         bend = builder.lshr(builder.mul(X, t2), wide(32))
         q = builder.and_(builder.sub(shape, bend), wide(_LOW_HALF))  # t1 - bend, t1 lies lowest
@@ -262,9 +266,9 @@ class Code:
         n, short = builder.lshr(b, wide(32)), builder.lshr(b, wide(32 - FRACTION_BITS))
         taken = builder.icmp_unsigned("==", builder.and_(short, wide(FRACTION)), wide(0))
         short = builder.add(short, builder.zext(taken, _WIDE))
-        is_capped = builder.icmp_unsigned(">", n, wide(LONGEST))
+        is_capped = builder.icmp_signed(">", n, wide(LONGEST))
         long = builder.add(builder.select(is_capped, wide(LONGEST), n), wide(LONG - FAR))
-        return builder.select(builder.icmp_unsigned("<", n, wide(FAR)), short, long)
+        return builder.select(builder.icmp_signed("<", n, wide(FAR)), short, long)
 
     def rows(self, number: int, starts: Any) -> list[Any]:
         """Return both words of eight rows that start at these elements of an argument.
@@ -313,17 +317,47 @@ class Code:
         one = self.builder.insert_element(nothing, number, ir.Constant(_INT, 0))
         return self._shuffle(one, nothing, [0] * kind.count)
 
-    def pack(self, vector: Any, chosen: Any) -> Any:
-        """Return the chosen lanes side by side."""
+    def append_packed(self, chosen: Any, vectors: list[tuple[Any, int]], count: Any) -> Any:
+        """Store the chosen lanes of each vector side by side in its argument, from ``count`` on.
+
+        Return the new count. Lanes that were not chosen are written behind and count for nothing.
+        """
+        builder, size = self.builder, LANES if PACKS_IN_ONE else WIDE
+        for first in range(0, LANES, size):
+            part = range(first, first + size)
+            mask = builder.bitcast(self._shuffle(chosen, chosen, part), ir.IntType(size))
+            pack = self._compress if PACKS_IN_ONE else self._permute
+            for vector, number in vectors:
+                lanes = self._shuffle(vector, vector, part)
+                self.store(pack(lanes, mask), self.place(number, count))
+            count = builder.add(count, builder.zext(builder.ctpop(mask), _LONG))
+        return count
+
+    def _compress(self, vector: Any, mask: Any) -> Any:
+        """Return the chosen lanes side by side, for AVX-512."""
         name = f"llvm.experimental.vector.compress.v{LANES}i32"
         function = self._external(name, ir.FunctionType(_WORDS, [_WORDS, _CHOICE, _WORDS]))
-        return self.builder.call(function, [vector, chosen, ir.Constant(_WORDS, ir.Undefined)])
+        nothing = ir.Constant(_WORDS, ir.Undefined)
+        return self.builder.call(function, [vector, self.builder.bitcast(mask, _CHOICE), nothing])
 
-    def unpack(self, place: Any, chosen: Any, others: Any) -> Any:
-        """Return successive words from memory in the chosen lanes, and ``others`` elsewhere."""
-        name = f"llvm.masked.expandload.v{LANES}i32"
-        function = self._external(name, ir.FunctionType(_WORDS, [_POINTER, _CHOICE, _WORDS]))
-        return self.builder.call(function, [place, chosen, others])
+    def _permute(self, vector: Any, mask: Any) -> Any:
+        """Return the chosen ones of eight lanes side by side, for AVX2: their order is looked up."""
+        builder, table = self.builder, self._orders()
+        at = builder.zext(mask, _INT)
+        entry = builder.gep(table, [ir.Constant(_INT, 0), at], source_etype=table.value_type)
+        order = builder.zext(self.load(entry, ir.VectorType(ir.IntType(8), WIDE)), _FEW)
+        function = self._external("llvm.x86.avx2.permd", ir.FunctionType(_FEW, [_FEW, _FEW]))
+        return builder.call(function, [vector, order])
+
+    def _orders(self) -> Any:
+        """Return a table that holds, for each mask of eight lanes, the chosen lanes in order."""
+        name, module = "mpgd_lane_orders", self.builder.module
+        if name not in module.globals:
+            kind = ir.ArrayType(_LONG, 256)
+            table = ir.GlobalVariable(module, kind, name)
+            table.linkage, table.global_constant = "internal", True
+            table.initializer = ir.Constant(kind, [ir.Constant(_LONG, order(m)) for m in range(256)])
+        return module.globals[name]
 
     def _shuffle(self, a: Any, b: Any, order: Any) -> Any:
         order = list(order)
@@ -334,6 +368,12 @@ class Code:
     def _external(self, name: str, kind: Any) -> Any:
         known = self.builder.module.globals.get(name)
         return known or ir.Function(self.builder.module, kind, name)
+
+
+def order(mask: int) -> int:
+    """Return the numbers of the lanes set in ``mask``, one per byte, the first in the lowest."""
+    chosen = [lane for lane in range(WIDE) if mask >> lane & 1]
+    return sum(lane << (8 * place) for place, lane in enumerate(chosen))
 
 
 def words(number: int) -> Any:
