@@ -96,11 +96,12 @@ class ExpandingNoise:
         place = torch.device(device) if device is not None else torch.get_default_device()
         empty = new_state(shape, seed, place, 0, driver_id)
         key = make_key(int(empty.key), _START)
-        return replace(empty, s=uniform(hash_elements(flat_index(shape, place), key)))
+        return replace(empty, word=uniform(hash_elements(flat_index(shape, place), key)))
 
     def step(self, state: NoiseState) -> tuple[Tensor, NoiseState]:
         """Return the values at this time and the state at the next."""
-        x, index = state.s, flat_index(tuple(state.s.shape), state.s.device)
+        x = state.word
+        index = flat_index(tuple(x.shape), x.device)
         h = hash_elements(index, step_key_tensor(state.key, state.step))
         # x is (k + 1/2) 2^-52; the digit takes the place of the 1/2, exactly.
         digit = upper_bits(h, 1).to(torch.float64)

@@ -51,10 +51,12 @@ def tabulate(
 
     values: list[list[float]] = []
     for octave in range(octaves):
+        if (
+            values and min(values[-1]) >= _TOP
+        ):  # the end of the last octave: all that follow is above
+            values += [values[-1]] * parts
+            continue
         for part in range(parts):
-            if values and min(values[-1]) >= _TOP:  # from here on all rows are the same
-                values.append(values[-1])
-                continue
             u = [(1 + (part + x) / parts) * mp.mpf(2) ** (-octave - 1) for x in unit_nodes(nodes)]
             values.append([float(function(x)) for x in u])
     return pack(*_cut(np.array(values), 2**row_bits // parts))

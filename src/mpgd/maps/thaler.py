@@ -162,7 +162,8 @@ class ThalerMap:
         if not np.all(inside):
             raise ValueError(f"s must lie in [0, 1), got {_offender(s, inside)!r}")
         u = 1.0 - s
-        return self.abel(self._right(u * _clenshaw(self.tables.slope[None, :], u)))
+        slope = _clenshaw(self.tables.slope[None, :], u.reshape(-1)).reshape(u.shape)
+        return self.abel(self._right(u * slope))
 
     @cached_property
     def _panel_ends(self) -> Array:

@@ -356,7 +356,9 @@ class Code:
             kind = ir.ArrayType(_LONG, 256)
             table = ir.GlobalVariable(module, kind, name)
             table.linkage, table.global_constant = "internal", True
-            table.initializer = ir.Constant(kind, [ir.Constant(_LONG, order(m)) for m in range(256)])
+            table.initializer = ir.Constant(
+                kind, [ir.Constant(_LONG, order(m)) for m in range(256)]
+            )
         return module.globals[name]
 
     def _shuffle(self, a: Any, b: Any, order: Any) -> Any:
