@@ -79,7 +79,7 @@ def pack(c0: Array, c1: Array, c2: Array) -> Rows:
 def _shift(c1: Array, c2: Array) -> NDArray[np.int32]:
     """Return the largest sh for which t1 = c1 2^sh and t2 = c2 2^sh fit their bits."""
     room = [bits - np.frexp(c)[1] for bits, c in ((SLOPE_BITS, c1), (BEND_BITS, c2))]
-    return np.clip(np.minimum(*room), 1, 63)
+    return np.asarray(np.clip(np.minimum(*room), 1, 63))
 
 
 def _fall(t1: Rows, t2: Rows, sh: Rows) -> Rows:

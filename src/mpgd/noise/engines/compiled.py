@@ -17,7 +17,7 @@ import numba
 
 def jitted(function: Any) -> Any:
     """Compile a kernel, keep it on disk, and run it without the interpreter's lock."""
-    kernel = numba.njit(cache=True, nogil=True)(function)
+    kernel: Any = numba.njit(cache=True, nogil=True)(function)
     kernel._cache._cache_file._source_stamp = source_digest()
     return kernel
 

@@ -1,9 +1,9 @@
 """The fast engine: one pass over memory, compiled by numba and kept on disk.
 
-Each block of 512 words is gone through twice while it lies in the first-level cache. First,
-without branches: values, and a laminar step for everybody. Then only those that were in Z, found in
-a bit mask, take their visit; `mpgd.noise.engines.lanes` packs them and sends eight on at a time
-where the CPU can. All is integer arithmetic, the reference's, so the words are the reference's.
+Each block of 512 words is gone through several times while it lies in the first-level cache. First,
+without branches: values, and a laminar step for everybody. Then only those that were in Z take
+their visit, packed side by side, eight at a time; `mpgd.noise.engines.lanes` has an example. The
+arithmetic is the reference's, in integers, so the words are the reference's.
 
 Import this module only where numba is installed; `mpgd.noise.engines.has_numba` tells.
 """
@@ -20,11 +20,8 @@ from mpgd.maps.rows import BEND_BITS
 from mpgd.maps.tables import RETURN_ROW_BITS
 from mpgd.noise.counter import MULTIPLIER
 from mpgd.noise.driver import Driver
-from mpgd.noise.engines import lanes
 from mpgd.noise.engines.compiled import inlined, jitted
 from mpgd.noise.engines.lanes import (
-    LANES,
-    WIDE,
     count_down_and_mark,
     count_down_and_pack,
     draw,
@@ -32,6 +29,7 @@ from mpgd.noise.engines.lanes import (
     send_on,
     trailing_zeros,
 )
+from mpgd.noise.engines.vectors import LANES, PACKS, WIDE
 from mpgd.noise.word import (
     FAR,
     FRACTION,
@@ -179,7 +177,7 @@ def take_visits(
         words[places[k]] = packed[k]
 
 
-advance_block: Any = advance_packed if lanes.PACKS else advance_listed
+advance_block: Any = advance_packed if PACKS else advance_listed
 
 
 @jitted
