@@ -139,12 +139,12 @@ def test_the_doubling_map_is_followed_digit_by_digit() -> None:
     noise = ExpandingNoise()
     state = noise.init(1000, seed=1)
     for _ in range(200):
-        x = state.s
+        x = state.word
         v, state = noise.step(state)
         torch.testing.assert_close(v, math.sqrt(8.0) * (x - 0.5))
-        gap = (state.s - 2.0 * x % 1.0).abs()
+        gap = (state.word - 2.0 * x % 1.0).abs()
         assert float(gap.max()) <= 2.0**-52
-    assert len(state.s.unique()) == 1000  # digits never run out
+    assert len(state.word.unique()) == 1000  # digits never run out
 
 
 @pytest.mark.parametrize("m", [1, 10, 400])

@@ -181,13 +181,12 @@ def test_B_is_A_after_T_after_Y(gamma: float) -> None:
 
 
 @pytest.mark.parametrize("gamma", [0.55, 0.6, 0.95])
-def test_B_from_its_table_is_A_after_T_after_Y_everywhere(gamma: float) -> None:
+def test_B_is_A_after_T_after_Y_everywhere(gamma: float) -> None:
     """Where no digits are lost in float64 a dense sweep is cheap."""
     T, s = ThalerMap(gamma), np.linspace(0, 0.9, 20_001)
     direct = T.abel(T(T.abel_inverse(s)))
     errors = np.abs(T.abel_return(s) - direct) / np.maximum(1, direct)
-    assert errors[1:].max() < 1e-10
-    assert errors[0] < 1e-9  # s = 0 is y = 1: the largest double below 1 stands in for u = 1
+    assert errors.max() < 1e-12
 
 
 @pytest.mark.parametrize("y", [0.0, -0.0, -1e-9, 1.0000001, np.nan, np.inf, [0.5, 2.0]])

@@ -56,7 +56,7 @@ class Alternating:
 
     def step(self, state: NoiseState, *, index: Tensor | None = None) -> tuple[Tensor, NoiseState]:
         """Return the signs and turn them."""
-        return self.amplitude * state.s, replace(state, s=-state.s, step=state.step + 1)
+        return self.amplitude * state.word, replace(state, word=-state.word, step=state.step + 1)
 
 
 def ends(steps: int = 6, **settings: Any) -> dict[str, Any]:
@@ -79,9 +79,9 @@ def test_an_object_is_the_words_that_say_the_same(engine: str, symmetric: bool) 
 def test_the_first_sign_reaches_the_optimizer() -> None:
     optimizer = MPGD(parameters([1000]), lr=0.1, sigma=0.1, first_sign="positive")
     (state,) = optimizer.state.values()
-    assert not torch.signbit(state["additive"]).any()
+    assert not (state["additive"] < 0).any()
     (drawn,) = MPGD(parameters([1000]), lr=0.1, sigma=0.1).state.values()
-    assert torch.signbit(drawn["additive"]).any()
+    assert (drawn["additive"] < 0).any()
 
 
 @pytest.mark.parametrize("engine", ["torch", "numba"])

@@ -26,7 +26,7 @@ from mpgd.experiments import noise as figure_one
 from mpgd.experiments import valley
 from mpgd.lab.settings import Settings
 from mpgd.maps import ThalerMap
-from mpgd.noise import ChaoticNoise, GaussianNoise, StableLaw
+from mpgd.noise import ChaoticNoise, GaussianNoise, StableLaw, position
 from mpgd.noise.counter import flat_index, step_key_tensor
 from mpgd.noise.stable_law import SMALLEST_ALPHA
 from mpgd.optim.update import descended, strengths, term
@@ -78,12 +78,12 @@ def orbit(settings: Settings) -> Numbers:
     noise, T = make_noise(settings), ThalerMap(settings.gamma)
     state, s = noise.init((1,), settings.seed), []
     for _ in range(settings.steps):
-        s.append(state.s)
+        s.append(position(state))
         _, state = noise.step(state)
     left = T.y_star * np.linspace(0.0, 1.0, 60)[1:] ** 2
     right = np.linspace(T.y_star, 1.0, 41)[1:]
     return {
-        "y": T.abel_inverse(torch.cat(s).abs().numpy()).tolist(),
+        "y": T.abel_inverse(torch.cat(s).numpy()).tolist(),
         "v": perturbation(settings)[:, 0].tolist(),
         "branches": [[x.tolist(), T(x).tolist()] for x in (left, right)],
         "y_star": T.y_star,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mpgd.noise.engines.compiled import inlined, jitted
-from mpgd.noise.engines.fused import hash_round, salted_hash
+from mpgd.noise.engines.fused import hash_element
 from mpgd.noise.memoryless import SECOND_SALT
 
 _u = np.uint64
@@ -20,7 +20,7 @@ _LOW, _SALT = _u(12), _u(SECOND_SALT)
 
 @inlined
 def _uniform(i: int, key: Any, salt: Any) -> float:
-    h = hash_round(salted_hash(_u(i), key, salt))
+    h = hash_element(_u(i), key, salt)
     return (float(h >> _LOW) + 0.5) * 2.0**-52
 
 

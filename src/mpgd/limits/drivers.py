@@ -109,11 +109,11 @@ class ExpandingNoise:
         empty = new_state(shape, seed, place, tensor_id, driver_id)
         key = make_key(int(empty.key), _START)
         index = flat_index(shape, place) if index is None else index
-        return replace(empty, s=uniform(hash_elements(index, key)))
+        return replace(empty, word=uniform(hash_elements(index, key)))
 
     def step(self, state: NoiseState, *, index: Tensor | None = None) -> tuple[Tensor, NoiseState]:
         """Return the values at this time and the state at the next."""
-        x = state.s
+        x = state.word
         index = flat_index(tuple(x.shape), x.device) if index is None else index
         h = hash_elements(index, step_key_tensor(state.key, state.step))
         # x is (k + 1/2) 2^-52; the digit takes the place of the 1/2, exactly.

@@ -29,7 +29,7 @@ BLOCK: Final = 1 << 17  # values in a buffer; it should stay in the processor's 
 def open_stream(noise: DrivingNoise, shape: tuple[int, int], seed: int, driver_id: int) -> Fill:
     """Return a function that fills a buffer (step, *shape) with the next values of ``noise``."""
     state = noise.init(shape, seed, "cpu", driver_id=driver_id)
-    if isinstance(noise, ChaoticNoise) and use_fused(noise.engine, state.s.device):
+    if isinstance(noise, ChaoticNoise) and use_fused(noise.engine, state.word.device):
         return _chaotic_stream(noise, state)
     if isinstance(noise, StableNoise) and has_numba():
         return _stable_stream(noise, state)
@@ -54,18 +54,18 @@ def by_step(fills: Sequence[Fill], shapes: Sequence[tuple[int, int]], scales: Se
 def _chaotic_stream(noise: ChaoticNoise, state: NoiseState) -> Fill:
     from mpgd.noise.engines import fused
 
-    s, clock = state.s.view(-1).numpy(), _Clock(state)
+    words, clock = fused.flat(state.word), _Clock(state)
     constants = fused.arguments(noise.driver)
 
     def fill(out: Tensor) -> None:
         values, keys = out.view(len(out), -1).numpy(), clock.keys(len(out))
 
         def run(first: int, last: int) -> None:
-            part = s[first:last]
+            part = words[first:last]
             for row, key in zip(values, keys, strict=True):
                 fused.advance_values(part, row[first:last], first, key, *constants)
 
-        in_parts(len(s), run, smallest=max(1, SMALLEST_PART // max(1, len(keys))))
+        in_parts(len(words), run, smallest=max(1, SMALLEST_PART // max(1, len(keys))))
 
     return fill
 
@@ -73,7 +73,7 @@ def _chaotic_stream(noise: ChaoticNoise, state: NoiseState) -> Fill:
 def _stable_stream(noise: StableNoise, state: NoiseState) -> Fill:
     from mpgd.limits._kernels import stable_block
 
-    n, clock = state.s.numel(), _Clock(state)
+    n, clock = state.word.numel(), _Clock(state)
 
     def fill(out: Tensor) -> None:
         values, keys = out.view(-1).numpy(), clock.keys(len(out))

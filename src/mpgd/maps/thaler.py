@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mpgd.maps.tables import FIRST_ROW, OFFSET_MASK, ROW_SHIFT, ThalerTables, thaler_tables
+from mpgd.maps.tables import ThalerTables, thaler_tables
 from mpgd.parameters import check_gamma
 
 Array = NDArray[np.float64]
@@ -153,12 +153,17 @@ class ThalerMap:
         return y
 
     def abel_return(self, s: ArrayLike) -> Array:
-        """Return B = A o T o Y at every entry of ``s`` in [0, 1), from the driver's own table."""
+        """Return B = A o T o Y at every entry of ``s`` in [0, 1).
+
+        With u = 1 - s, Y(s) - y* is u times a smooth function, so no digit is lost as s -> 1.
+        """
         s = np.asarray(s, dtype=np.float64)
         inside = (s >= 0) & (s < 1)
         if not np.all(inside):
             raise ValueError(f"s must lie in [0, 1), got {_offender(s, inside)!r}")
-        return np.abs(lookup(self.tables.returns, 1.0 - s))
+        u = 1.0 - s
+        slope = _clenshaw(self.tables.slope[None, :], u.reshape(-1)).reshape(u.shape)
+        return self.abel(self._right(u * slope))
 
     @cached_property
     def _panel_ends(self) -> Array:
@@ -195,17 +200,6 @@ class ThalerMap:
             if np.all(np.abs(step) <= 1e-16 * z):
                 break
         return np.asarray((self.gamma * z) ** -self.alpha)
-
-
-def lookup(table: Array, u: Array) -> Array:
-    """Return the table's polynomial at every entry of ``u`` in (0, 1]; the engines' reference."""
-    bits = np.asarray(u).view(np.int64)
-    rows = table[(bits >> ROW_SHIFT) - FIRST_ROW]
-    x = (bits & OFFSET_MASK).astype(np.float64)
-    total = rows[..., -1]
-    for k in range(rows.shape[-1] - 2, -1, -1):
-        total = total * x + rows[..., k]
-    return np.asarray(total)
 
 
 def _unit(y: ArrayLike, name: str = "y") -> Array:

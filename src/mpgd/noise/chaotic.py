@@ -4,7 +4,8 @@
 
 v is c0 left of y* and c1 on Z = (y*, 1]; chi keeps its value through a laminar phase and is
 drawn anew after each visit to Z, +1 with probability (1 + beta)/2. The orbit is kept in the
-Abel coordinate, where it costs no power and loses no digit: see `mpgd.maps.abel`.
+Abel coordinate (`mpgd.maps.abel`), where a laminar step is a subtraction, in 32 bits with its sign
+(`mpgd.noise.word`).
 
 Reference: Lim, Wan & Simsekli (2022), Section 3; Gottwald & Melbourne (2021).
 """
@@ -23,7 +24,7 @@ from mpgd.maps import ThalerMap
 from mpgd.noise.counter import flat_index, make_key, step_key, step_key_tensor
 from mpgd.noise.covariance import autocovariance
 from mpgd.noise.driver import Driver, make_driver
-from mpgd.noise.engines import check_device, check_engine, tensor, use_fused
+from mpgd.noise.engines import check_dtype, check_engine, tensor, use_fused
 from mpgd.noise.engines.threads import in_parts
 from mpgd.noise.state import NoiseState, new_state
 from mpgd.parameters import (
@@ -97,7 +98,7 @@ class ChaoticNoise:
 
     @cached_property
     def driver(self) -> Driver:
-        """The constants both engines read."""
+        """The constants all engines read."""
         return make_driver(self.gamma, self.beta, self.signs)
 
     @property
@@ -147,23 +148,38 @@ class ChaoticNoise:
         """
         shape = check_shape(shape)
         device = torch.device(device) if device is not None else torch.get_default_device()
-        check_device(device)
         index = flat_index(shape, device) if index is None else index.reshape(shape)
         empty = new_state(shape, seed, device, tensor_id, driver_id)
         key = int(empty.key)
         sign_key = make_key(key, _SIGN) if self.first_sign == "drawn" else None
-        return replace(empty, s=tensor.start(self.driver, index, make_key(key, _PLACE), sign_key))
+        return replace(
+            empty, word=tensor.start(self.driver, index, make_key(key, _PLACE), sign_key)
+        )
 
-    def step(self, state: NoiseState, *, index: Tensor | None = None) -> tuple[Tensor, NoiseState]:
-        """Return the values at this time (float64) and the state at the next."""
-        s = state.s
-        if index is None and use_fused(self.engine, s.device):
-            following = s.clone(memory_format=torch.contiguous_format)
-            value = torch.empty_like(following)
-            self._advance_fused(following, value, step_key(int(state.key), int(state.step)))
+    def step(
+        self,
+        state: NoiseState,
+        *,
+        index: Tensor | None = None,
+        dtype: torch.dtype = torch.float64,
+    ) -> tuple[Tensor, NoiseState]:
+        """Return the values at this time and the state at the next; ``state`` stays as it is.
+
+        Args:
+            state: the state now.
+            index: as in `init`.
+            dtype: of the values, float64 or float32.
+        """
+        word = state.word
+        check_dtype(dtype, word.device)
+        if index is None and use_fused(self.engine, word.device):
+            word = word.contiguous()
+            value, following = torch.empty_like(word, dtype=dtype), torch.empty_like(word)
+            key = step_key(int(state.key), int(state.step))
+            self._advance_fused(word, following, value, key)
         else:
-            key = step_key_tensor(state.key, state.step)
-            value, following = tensor.advance(self.driver, s, key, index)
+            key_tensor = step_key_tensor(state.key, state.step)
+            value, following = tensor.advance(self.driver, word, key_tensor, index, dtype=dtype)
         return value, NoiseState(following, state.step + 1, state.key)
 
     def path(
@@ -172,57 +188,72 @@ class ChaoticNoise:
         shape: int | tuple[int, ...] = (),
         seed: int = 0,
         device: torch.device | str | None = None,
+        *,
+        dtype: torch.dtype = torch.float64,
     ) -> Tensor:
-        """Return the values at times 0 ... steps - 1, a float64 tensor (time, *shape)."""
+        """Return the values at times 0 ... steps - 1, a tensor (time, *shape)."""
         steps = check_integer("steps", steps, 0)
         state = self.init(shape, seed, device)
-        out = torch.empty((steps, *state.s.shape), dtype=torch.float64, device=state.s.device)
-        if use_fused(self.engine, state.s.device):
-            for k in range(steps):
-                self._advance_fused(state.s, out[k], step_key(int(state.key), k))
-            return out
+        word = state.word
+        check_dtype(dtype, word.device)
+        out = torch.empty((steps, *word.shape), dtype=dtype, device=word.device)
         for k in range(steps):
-            out[k], state = self.step(state)
+            if use_fused(self.engine, word.device):
+                self._advance_fused(word, word, out[k], step_key(int(state.key), k))
+            else:
+                key = step_key_tensor(state.key, state.step + k)
+                tensor.advance_into(self.driver, word, out[k], key)
         return out
 
     def birkhoff(
-        self, steps: int, count: int, seed: int = 0, device: torch.device | str | None = None
+        self,
+        steps: int,
+        count: int,
+        seed: int = 0,
+        device: torch.device | str | None = None,
+        *,
+        dtype: torch.dtype = torch.float64,
     ) -> Tensor:
         """Return ``count`` independent samples of steps^(-gamma) (v_0 + ... + v_(steps-1))."""
         steps, count = check_integer("steps", steps, 1), check_integer("count", count, 0)
         state = self.init(count, seed, device)
-        sums = torch.zeros(count, dtype=torch.float64, device=state.s.device)
-        if use_fused(self.engine, state.s.device):
+        check_dtype(dtype, state.word.device)
+        sums = torch.zeros(count, dtype=dtype, device=state.word.device)
+        if use_fused(self.engine, state.word.device):
             self._sum_fused(state, sums, steps)
         else:
             for _ in range(steps):
-                value, state = self.step(state)
+                value, state = self.step(state, dtype=dtype)
                 sums += value
         scale: float = float(steps) ** -self.gamma
         return sums * scale
 
-    def _advance_fused(self, s: Tensor, value: Tensor, key: int) -> None:
+    def _advance_fused(self, words: Tensor, following: Tensor, value: Tensor, key: int) -> None:
+        """Write the values and the next words; ``following`` may be ``words`` itself."""
         from mpgd.noise.engines import fused
 
-        states, values = s.view(-1).numpy(), value.view(-1).numpy()
+        old, new, out = (fused.flat(x) for x in (words, following, value))
         constants, bits = fused.arguments(self.driver), np.uint64(key % 2**64)
 
         def run(first: int, last: int) -> None:
             part = slice(first, last)
-            fused.advance_values(states[part], values[part], first, bits, *constants)
+            if following is words:
+                fused.advance_values(old[part], out[part], first, bits, *constants)
+            else:
+                fused.advance_copy(old[part], new[part], out[part], first, bits, *constants)
 
-        in_parts(len(states), run)
+        in_parts(len(old), run)
 
     def _sum_fused(self, state: NoiseState, sums: Tensor, steps: int) -> None:
         from mpgd.noise.engines import fused
 
-        states, totals = state.s.numpy(), sums.numpy()
+        words, totals = fused.flat(state.word), fused.flat(sums)
         key = int(state.key)
         keys = np.array([step_key(key, k) % 2**64 for k in range(steps)], dtype=np.uint64)
         constants = fused.arguments(self.driver)
 
         def run(first: int, last: int) -> None:
             part = slice(first, last)
-            fused.advance_sums(states[part], totals[part], steps, first, keys, *constants)
+            fused.advance_sums(words[part], totals[part], steps, first, keys, *constants)
 
-        in_parts(len(states), run, smallest=max(1, 32768 // steps))
+        in_parts(len(words), run, smallest=max(1, 32768 // steps))

@@ -2,8 +2,9 @@
 
 Everything random in this package is a function of (seed, tensor, driver, element, step), so it
 does not depend on the device, the number of threads, or how a tensor is cut into shards. The
-mixer is two rounds of "xor with the upper half, multiply by an odd constant". Torch has no
-unsigned 64-bit arithmetic, so tensors hold the same bits as signed integers.
+mixer is rounds of "xor with the upper half, multiply by an odd constant": two for a key, and three
+multiplications for an element. Torch has no unsigned 64-bit arithmetic, so tensors hold the same
+bits as signed integers.
 """
 
 from __future__ import annotations
@@ -76,19 +77,14 @@ def _round_tensor(h: Tensor) -> Tensor:
 
 
 def hash_elements(index: Tensor, key: Tensor | int, salt: Tensor | int = 0) -> Tensor:
-    """Return 64 random bits per element; use the upper ones.
+    """Return 64 random bits per element; the upper ones are the best.
 
     Args:
         index: the element's flat index in its whole tensor, int64.
         key: the key of the step.
         salt: further bits that belong to the element, such as its present state.
     """
-    return _round_tensor(hash_chaotic(index, key, salt))
-
-
-def hash_chaotic(index: Tensor, key: Tensor | int, salt: Tensor | int) -> Tensor:
-    """The same with one round less: enough where ``salt`` is the state of a chaotic orbit."""
-    return _round_tensor(((index ^ key) * SIGNED_MULTIPLIER) ^ salt)
+    return _round_tensor(_round_tensor(((index ^ key) * SIGNED_MULTIPLIER) ^ salt))
 
 
 def upper_half(h: Tensor) -> Tensor:

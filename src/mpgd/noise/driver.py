@@ -1,9 +1,10 @@
-"""What one chaotic driver is made of: the numbers both engines read.
+"""What one chaotic driver is made of: the numbers all engines read.
 
-    |s| >= 1:  s -> s - 1              the laminar phase, value chi c0
-    |s| <  1:  s -> B(s)               the visit to Z, value chi c1; then a new sign chi
+    s >= 1:  s -> s - 1              the laminar phase, value chi c0
+    s <  1:  s -> B(s)               the visit to Z, value chi c1; then a new sign chi
 
-|s| is the position in the Abel coordinate and its sign bit is chi. The values are
+s is the position in the Abel coordinate; `mpgd.noise.word` says how s and chi are kept. The values
+are
 
     c0 = (d_alpha P(Z))^(-gamma),   c1 = c0 / (1 - 2^e),   e = 1 - gamma,  P(Z) = 1 - 2^(-e)
     d_alpha = alpha^alpha e Gamma(1 - alpha) cos(pi alpha / 2) / (2^e - 1)
@@ -15,32 +16,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mpgd.maps.tables import thaler_tables
-
-SIGN_BITS: Final = 52  # lower bits of the hash, which decide a sign; the others dither
-DITHER_BITS: Final = 12  # low mantissa bits of 1 - s that the hash's upper bits flip at a visit
+from mpgd.maps.rows import Rows
+from mpgd.maps.tables import RETURN_ROW_BITS, thaler_tables
+from mpgd.noise.word import NEGATIVE, SIGN_BITS
 
 
 class Table:
-    """A table of polynomials, (row, coefficient), and its transposed copies on devices.
+    """A table of `mpgd.maps.rows`, (row, word), and its transposed copies on devices.
 
     Attributes:
-        rows: the table with the four coefficients of a row beside each other, for one CPU core.
+        rows: the table with the two words of a row beside each other, for one CPU core.
+        row_bits: an octave has 2^row_bits rows.
     """
 
-    def __init__(self, rows: NDArray[np.float64]) -> None:
-        self.rows = rows
-        self._columns = {torch.device("cpu"): torch.tensor(rows.T.copy())}
+    def __init__(self, rows: Rows, row_bits: int) -> None:
+        self.rows, self.row_bits = rows, row_bits
+        self._columns = {torch.device("cpu"): torch.tensor(rows.view(np.int64).T.copy())}
+
+    @property
+    def octaves(self) -> int:
+        """How many octaves of u the table covers."""
+        return len(self.rows) >> self.row_bits
 
     def on(self, device: torch.device) -> Tensor:
-        """Return the table on ``device`` as (coefficient, row)."""
+        """Return the table on ``device`` as an int64 tensor (word, row)."""
         if device not in self._columns:
             self._columns[device] = self._columns[torch.device("cpu")].to(device)
         return self._columns[device]
@@ -53,12 +58,12 @@ class Driver:
     Attributes:
         laminar_value: c0.
         burst_value: c1.
-        threshold: a sign is +1 if the lower 52 bits of the hash lie below it.
+        threshold: a sign is +1 if the upper 31 bits of the hash lie below it.
         product: whether a new sign multiplies the old one.
         returns: the table of B.
         starts: the table of the stationary start.
         fingerprint: identifies the tables; checkpoints hold it.
-        table: B's table as the kernels read it, one row of four coefficients after the other.
+        table: B's table as the kernels read it, the two words of a row beside each other.
         rule: how kernels find a sign: the threshold, and for products a mask of the old sign's bit.
     """
 
@@ -69,8 +74,8 @@ class Driver:
     returns: Table
     starts: Table
     fingerprint: int
-    table: NDArray[np.float64]
-    rule: tuple[np.int64, np.int64]
+    table: NDArray[np.uint64]
+    rule: tuple[np.uint64, np.uint64]
 
 
 @lru_cache(maxsize=128)
@@ -84,11 +89,11 @@ def make_driver(gamma: float, beta: float, signs: str) -> Driver:
         burst_value=c1,
         threshold=threshold,
         product=product,
-        returns=Table(tables.returns),
-        starts=Table(tables.starts),
+        returns=Table(tables.returns, RETURN_ROW_BITS),
+        starts=Table(tables.starts, tables.start_row_bits),
         fingerprint=tables.fingerprint,
         table=tables.returns.reshape(-1),
-        rule=(np.int64(threshold), np.int64(-(2**63) if product else 0)),
+        rule=(np.uint64(threshold), np.uint64(NEGATIVE if product else 0)),
     )
 
 

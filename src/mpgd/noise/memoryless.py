@@ -63,8 +63,8 @@ class MemorylessNoise(ABC):
 
     def step(self, state: NoiseState, *, index: Tensor | None = None) -> tuple[Tensor, NoiseState]:
         """Return the values at this time (float64) and the state at the next."""
-        shape = tuple(state.s.shape)
-        index = flat_index(shape, state.s.device) if index is None else index
+        shape = tuple(state.word.shape)
+        index = flat_index(shape, state.word.device) if index is None else index
         value = self.draw(index, step_key_tensor(state.key, state.step))
         return value, replace(state, step=state.step + 1)
 
@@ -82,7 +82,7 @@ class MemorylessNoise(ABC):
     ) -> Tensor:
         """Return the values at times 0 ... steps - 1, a float64 tensor (time, *shape)."""
         state = self.init(shape, seed, device)
-        values = [state.s.new_empty((0, *state.s.shape))]
+        values = [state.word.new_empty((0, *state.word.shape), dtype=torch.float64)]
         for _ in range(check_integer("steps", steps, 0)):
             value, state = self.step(state)
             values.append(value[None])
@@ -94,7 +94,7 @@ class MemorylessNoise(ABC):
         """Return ``count`` independent samples of steps^(-exponent) (v_0 + ... )."""
         steps = check_integer("steps", steps, 1)
         state = self.init(check_integer("count", count, 0), seed, device)
-        total = torch.zeros_like(state.s, memory_format=torch.contiguous_format)
+        total = state.word.new_zeros(state.word.shape, dtype=torch.float64)
         for _ in range(steps):
             value, state = self.step(state)
             total = total + value

@@ -31,7 +31,7 @@ class Noise(Protocol):
 
     @property
     def has_orbit(self) -> bool:
-        """Whether the next value depends on ``state.s``, so that a checkpoint must hold it."""
+        """Whether the next value depends on ``state.word``, so that a checkpoint must hold it."""
 
     def spread(self, twins: bool = False) -> float:
         """Return the size of a value, or of the difference of two independent ones.

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from mpgd.noise.counter import make_key
+from mpgd.noise.word import FAR, FRACTION, LONG, MAGNITUDE, ONE
 from mpgd.parameters import check_integer, check_seed
 
 
@@ -16,19 +17,48 @@ class NoiseState:
     """What a noise needs to go on.
 
     Attributes:
-        s: the orbits in the Abel coordinate with the sign chi in the sign bit, float64; noises
+        word: the orbits; those of chaotic noise are int32 words, see `mpgd.noise.word`. Noises
             without memory keep only the shape here, in an expanded zero.
         step: how many steps were taken, an int64 scalar.
         key: the stream, an int64 scalar made from (seed, tensor, driver).
 
     Examples:
-        >>> NoiseState(torch.ones(3), torch.tensor(0), torch.tensor(7)).s.shape
+        >>> words = torch.ones(3, dtype=torch.int32)
+        >>> NoiseState(words, torch.tensor(0), torch.tensor(7)).word.shape
         torch.Size([3])
     """
 
-    s: Tensor
+    word: Tensor
     step: Tensor
     key: Tensor
+
+
+def position(state: NoiseState) -> Tensor:
+    """Return s of a chaotic noise, a float64 tensor on the CPU: s < 1 is Z, else s steps to go.
+
+    s is exact to 2^-18. After a phase of 4096 steps and more, and in it, the fraction of s is not
+    known until the next visit to Z; then s is given as n + 1/2.
+
+    Examples:
+        >>> words = torch.tensor([3 << 17, -(2**31) + (3 << 17), 5 << 18], dtype=torch.int32)
+        >>> position(NoiseState(words, torch.tensor(0), torch.tensor(7))).tolist()
+        [1.5, 1.5, 5.5]
+    """
+    q = state.word.detach().cpu() & MAGNITUDE
+    s = q.to(torch.float64) / ONE
+    s = torch.where(q & FRACTION == 0, s + 0.5, s)
+    return torch.where(q >= LONG, (q - LONG).to(torch.float64) + (FAR + 0.5), s)
+
+
+def sign(state: NoiseState) -> Tensor:
+    """Return chi of a chaotic noise, +1 or -1, an int32 tensor on the state's device.
+
+    Examples:
+        >>> words = torch.tensor([7, -7], dtype=torch.int32)
+        >>> sign(NoiseState(words, torch.tensor(0), torch.tensor(7))).tolist()
+        [1, -1]
+    """
+    return 1 + 2 * (state.word >> 31)
 
 
 def new_state(
@@ -39,7 +69,7 @@ def new_state(
     driver_id = check_integer("driver_id", driver_id, 0)
     key = make_key(check_seed(seed), tensor_id, driver_id)
     return NoiseState(
-        s=torch.zeros((), dtype=torch.float64, device=device).expand(shape),
+        word=torch.zeros((), dtype=torch.int32, device=device).expand(shape),
         step=torch.zeros((), dtype=torch.int64, device=device),
         key=torch.tensor(key, dtype=torch.int64, device=device),
     )

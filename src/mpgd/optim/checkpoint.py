@@ -1,7 +1,7 @@
 """Loading an optimizer's state without losing a bit of its orbits.
 
 `torch.optim.Optimizer.load_state_dict` casts every state tensor except ``step`` to the
-parameter's dtype, so a float64 orbit of a float32 model would resume somewhere else. These two
+parameter's dtype, so the words of an orbit would resume somewhere else. These two
 hooks go around its work: one checks the whole state before anything is changed, the other puts
 the saved bits back after the cast.
 """
@@ -112,13 +112,16 @@ def check_state(optimizer: Optimizer, state_dict: dict[str, Any]) -> None:
     leaders = {id(group["params"][0]) for group in optimizer.param_groups if group["params"]}
     settings_of = [each for each, size in zip(made, sizes, strict=True) for _ in range(size)]
     for ordinal, (parameter, _group, values) in enumerate(pairs(optimizer, state_dict)):
-        _check_tensors(ordinal, parameter, values)
+        _check_tensors(ordinal, parameter, values, settings_of[ordinal])
         if settings_of[ordinal].is_perturbed:
             _check_parameter(ordinal, settings_of[ordinal], values, id(parameter) in leaders)
 
 
-def _check_tensors(ordinal: int, parameter: Tensor, values: dict[str, Any]) -> None:
+def _check_tensors(
+    ordinal: int, parameter: Tensor, values: dict[str, Any], settings: Settings
+) -> None:
     """Raise if a saved tensor has another shape or dtype than this parameter's would."""
+    is_chaotic = settings.tables is not None  # other noises have orbits of any dtype
     shape = (*parameter.shape, 2) if parameter.is_complex() else tuple(parameter.shape)
     for name in sorted(values.keys() & ALL_KEYS):
         rule, found = shape if name in LARGE_KEYS else (), values[name]
@@ -127,8 +130,14 @@ def _check_tensors(ordinal: int, parameter: Tensor, values: dict[str, Any]) -> N
             raise ValueError(
                 f"{name!r} of parameter {ordinal} must have shape {tuple(rule)}, got {kind}"
             )
-        dtype = torch.float64 if name in ORBIT_KEYS else torch.int64
-        if found.dtype != dtype:
+        dtype = torch.int32 if name in ORBIT_KEYS else torch.int64
+        if found.dtype == torch.float64 and dtype == torch.int32 and is_chaotic:
+            raise ValueError(
+                f"{name!r} of parameter {ordinal} is an orbit of the float64 driver of version "
+                "0.1, which the 32-bit driver cannot take up; start the noise anew, from the "
+                "saved parameters"
+            )
+        if found.dtype != dtype and (name not in ORBIT_KEYS or is_chaotic):
             raise ValueError(f"{name!r} of parameter {ordinal} must be {dtype}, got {found.dtype}")
 
 

@@ -29,6 +29,7 @@ from mpgd.noise.engines.compiled import inlined, jitted
 from mpgd.noise.engines.fused import (
     BLOCK,
     Floats,
+    Words,
     advance_block,
     driver_key,
     make_room,
@@ -53,9 +54,9 @@ _u = np.uint64
 
 
 @inlined
-def orbit_of(row: Any, number: int) -> Floats:
+def orbit_of(row: Any, number: int) -> Words:
     """Return the orbit of a driver; it must not be read if the driver is not used."""
-    return array_at(pointer(row[FIRST_ORBIT + number]), (row[LENGTH],), np.float64)
+    return array_at(pointer(row[FIRST_ORBIT + number]), (row[LENGTH],), np.uint32)
 
 
 @inlined
@@ -84,8 +85,8 @@ def write_term(
 ) -> None:
     """Write a driver's term for the elements from ``left`` to ``right``, less its twin's.
 
-    ``driver`` is (table, rule, strength times c0 and c1). The difference of twins is taken in
-    float64, from a second buffer, and rounded once, as `update.term` does.
+    ``driver`` is (table, rule, strength times c0 and c1). The difference of twins is taken in the
+    parameter's precision, from two buffers of their own.
     """
     table, rule, scaled = driver
     start, orbit = _u(row[OFFSET] + left), orbit_of(row, number)
@@ -165,7 +166,7 @@ def step_rows(
         driver0: the constants of the multiplicative driver.
         driver1: those of the additive one.
     """
-    room, scratch = make_room(), np.empty(2 * BLOCK)
+    room, scratch = make_room(), np.empty(2 * BLOCK, like.dtype)
     m, n = np.full(BLOCK, shared, like.dtype), np.zeros(BLOCK, like.dtype)
     multiplies = draws_m or has_shared
     before = 0

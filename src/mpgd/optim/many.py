@@ -15,7 +15,7 @@ from mpgd.noise.engines import tensor
 from mpgd.optim.orbits import State, is_active, orbit_name, terms
 from mpgd.optim.settings import TWIN, Settings
 from mpgd.optim.shards import local, place_of
-from mpgd.optim.update import precision_of, strengths, term
+from mpgd.optim.update import Scalar, precision_of, strengths
 
 Tensors = list[Tensor]
 
@@ -61,36 +61,53 @@ def _terms(
         both = [terms(p, state, settings, eta, shared) for p, state in pairs]
         return [m for m, _ in both if m is not None], [n for _, n in both if n is not None]
     scales = strengths(eta, *settings.sizes, settings.exponents)
-    dtypes = [precision_of(local(p).dtype) for p in params]
     found: list[Tensors] = [[], []]
     for which, driver in enumerate(drivers):
         if not settings.sizes[which] or not params or driver is None:
             continue
         if which == 0 and shared is not None:
-            places = zip((p.device for p in params), dtypes, strict=True)
-            found[0] = [(scales[0] * shared).to(*place) for place in places]
+            m = scales[0] * shared
+            found[0] = [m.to(p.device, precision_of(local(p).dtype)) for p in params]
             continue
-        v = _draw(params, states, driver, which, settings.start)
-        w: list[Tensor | None] = [None] * len(v)
+        values = (scales[which] * driver.laminar_value, scales[which] * driver.burst_value)
+        found[which] = _draw(params, states, driver, which, settings.start, values)
         if settings.twins:
-            w = [*_draw(params, states, driver, which + TWIN, settings.start)]
-        found[which] = [term(scales[which], *each) for each in zip(v, w, dtypes, strict=True)]
+            twins = _draw(params, states, driver, which + TWIN, settings.start, values)
+            found[which] = list(torch._foreach_sub(found[which], twins))
     return found[0], found[1]
 
 
-def _draw(params: Tensors, states: list[State], driver: Driver, number: int, start: int) -> Tensors:
-    """Return the values of one driver for all parameters, and advance it."""
-    orbits = [local(state[orbit_name(number)]) for state in states]
-    keys, indices = [], []
-    for p, state, s in zip(params, states, orbits, strict=True):
-        key = step_key_tensor(extend_key_tensor(state["key"], number), state["step"] - start)
-        place = place_of(p)
-        index = place.index(p.device)
-        indices.append((flat_index(place.shape, p.device) if index is None else index).reshape(-1))
-        keys.append(key.to(p.device).expand(s.numel()))
-    flat = torch.cat([s.reshape(-1) for s in orbits])
-    value, following = tensor.advance(driver, flat, torch.cat(keys), torch.cat(indices))
-    sizes = [s.numel() for s in orbits]
-    for s, new in zip(orbits, torch.split(following, sizes), strict=True):
-        s.copy_(new.view(s.shape))
-    return [v.view(s.shape) for v, s in zip(torch.split(value, sizes), orbits, strict=True)]
+def _draw(
+    params: Tensors,
+    states: list[State],
+    driver: Driver,
+    number: int,
+    start: int,
+    values: tuple[Scalar, Scalar],
+) -> Tensors:
+    """Return the terms of one driver for all parameters, and advance it.
+
+    Parameters of one precision are gone through together.
+    """
+    found: dict[int, Tensor] = {}
+    precisions = [precision_of(local(p).dtype) for p in params]
+    for dtype in dict.fromkeys(precisions):
+        chosen = [k for k, precision in enumerate(precisions) if precision == dtype]
+        orbits = [local(states[k][orbit_name(number)]) for k in chosen]
+        keys, indices = [], []
+        for k, words in zip(chosen, orbits, strict=True):
+            state, place, device = states[k], place_of(params[k]), words.device
+            key = step_key_tensor(extend_key_tensor(state["key"], number), state["step"] - start)
+            index = place.index(device)
+            index = flat_index(place.shape, device) if index is None else index
+            indices.append(index.reshape(-1))
+            keys.append(key.to(device).expand(words.numel()))
+        flat = torch.cat([words.reshape(-1) for words in orbits])
+        out = torch.empty(flat.shape, dtype=dtype, device=flat.device)
+        tensor.advance_into(driver, flat, out, torch.cat(keys), torch.cat(indices), values)
+        sizes = [words.numel() for words in orbits]
+        for words, new in zip(orbits, torch.split(flat, sizes), strict=True):
+            words.copy_(new.view(words.shape))
+        parts = torch.split(out, sizes)
+        found |= {k: v.view(w.shape) for k, v, w in zip(chosen, parts, orbits, strict=True)}
+    return [found[k] for k in range(len(params))]

@@ -19,14 +19,15 @@ change of its bits. What would change them: another ordinal, another order of th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 
 from mpgd.noise import NoiseState
-from mpgd.noise.counter import extend_key_tensor, make_key
-from mpgd.noise.engines import check_device
+from mpgd.noise.counter import extend_key_tensor, make_key, step_key_tensor
+from mpgd.noise.engines import tensor
 from mpgd.optim.settings import ORBITS, TWIN, Settings
 from mpgd.optim.shards import Place, like, local, place_of
 from mpgd.optim.update import Scalar, precision_of, strengths, term
@@ -56,7 +57,6 @@ def ensure_states(
 
 def _ensure(parameter: Tensor, state: State, settings: Settings, ordinal: int) -> None:
     """Create what the parameter's state lacks; what is there stays."""
-    check_device(parameter.device)
     if parameter.is_conj() or parameter.is_neg():
         raise ValueError(
             "a parameter must own its memory to be updated in place, got a lazily conjugated or "
@@ -76,7 +76,7 @@ def _ensure(parameter: Tensor, state: State, settings: Settings, ordinal: int) -
                 driver_id=number,
                 index=place.index(device),
             )
-            state[name] = like(parameter, fresh.s)
+            state[name] = like(parameter, fresh.word)
     if settings.tables is not None:
         state["tables"] = torch.tensor(settings.tables, dtype=torch.int64)
 
@@ -115,7 +115,7 @@ def _shared_start(settings: Settings, number: int | None) -> Tensor:
     if number is None:
         return torch.zeros((), dtype=torch.int64)
     noise = settings.noises[0]
-    return noise.init((), settings.seed, "cpu", tensor_id=SHARED, driver_id=number).s
+    return noise.init((), settings.seed, "cpu", tensor_id=SHARED, driver_id=number).word
 
 
 def next_shared(state: State, settings: Settings, eta: Scalar) -> Tensor | None:
@@ -136,17 +136,17 @@ def _shared_value(state: State, settings: Settings, active: bool | Tensor) -> Te
     for sign, number, name in ((1.0, 0, "shared"), (-1.0, TWIN, "shared_twin")):
         if sign > 0 or settings.twins:
             key = torch.tensor(make_key(settings.seed, SHARED, number), dtype=torch.int64)
-            s = state.get(name, torch.zeros((), dtype=torch.float64))
-            v, following = noise.step(NoiseState(s, turn, key))
+            word = state.get(name, torch.zeros((), dtype=torch.float64))
+            v, following = noise.step(NoiseState(word, turn, key))
             value = value + sign * v
             if name in state:
-                _store(s, following.s, active)
+                _store(word, following.word, active)
     return value
 
 
-def _store(s: Tensor, following: Tensor, active: bool | Tensor) -> None:
-    new = torch.where(active, following, s) if isinstance(active, Tensor) else following
-    torch._foreach_copy_([s], [new])  # torch 2.13 compiles copy_ of a scalar state to nothing
+def _store(word: Tensor, following: Tensor, active: bool | Tensor) -> None:
+    new = torch.where(active, following, word) if isinstance(active, Tensor) else following
+    torch._foreach_copy_([word], [new])  # torch 2.13 compiles copy_ of a scalar state to nothing
 
 
 def count_steps(states: Sequence[State], eta: Scalar, name: str = "step") -> None:
@@ -180,42 +180,81 @@ def terms(
         return None, None
     precision = precision_of(local(parameter).dtype)
     scales = strengths(eta, *settings.sizes, settings.exponents)
-    place = place_of(parameter)
+    draw = Draw(parameter, state, settings, place_of(parameter), precision, active)
     found: list[Tensor | None] = [None, None]
     for which, size in enumerate(settings.sizes):
         if not size:
             continue
         if which == 0 and shared is not None:
-            found[0] = (scales[0] * shared).to(precision)
+            found[0] = (scales[0] * shared).to(parameter.device, precision)
+        elif settings.drivers[which] is not None:
+            found[which] = draw.chaotic(which, scales[which])
         else:
-            numbers = (which, which + TWIN) if settings.twins else (which,)
-            v = [draw(parameter, state, settings, number, place, active) for number in numbers]
-            found[which] = term(scales[which], v[0], v[1] if settings.twins else None, precision)
+            found[which] = draw.other(which, scales[which])
     if isinstance(active, Tensor):
         found = [None if t is None else torch.where(active, t, 0.0) for t in found]
     return found[0], found[1]
 
 
-def draw(
-    parameter: Tensor,
-    state: State,
-    settings: Settings,
-    number: int,
-    place: Place,
-    active: bool | Tensor,
-) -> Tensor:
-    """Return the values of one driver of one parameter, and advance it where ``active``."""
-    which = number % TWIN
-    noise, turn = settings.noises[which], state["step"] - settings.start
-    key = extend_key_tensor(state["key"], number)
-    if not noise.has_orbit:
-        nothing = torch.zeros((), dtype=torch.float64, device=parameter.device)
-        start = NoiseState(nothing.expand(place.shape), turn, key)
-        return noise.step(start, index=place.index(parameter.device))[0]
-    s = local(state[orbit_name(number)])
-    value, following = noise.step(NoiseState(s, turn, key), index=place.index(parameter.device))
-    _store(s, following.s, active)
-    return value
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """The next terms of one parameter.
+
+    Attributes:
+        parameter: the parameter.
+        state: of its drivers, which are advanced where ``active``.
+        settings: of its group.
+        place: of its local part in the whole.
+        precision: of the terms.
+        active: whether the step is perturbed.
+    """
+
+    parameter: Tensor
+    state: State
+    settings: Settings
+    place: Place
+    precision: torch.dtype
+    active: bool | Tensor
+
+    def chaotic(self, which: int, strength: Scalar) -> Tensor:
+        """Return a chaotic term: the strength times v, or times v - twin."""
+        driver = self.settings.drivers[which]
+        assert driver is not None
+        values = (strength * driver.laminar_value, strength * driver.burst_value)
+        index = self.place.index(self.parameter.device)
+        found = []
+        for number in self._numbers(which):
+            words = local(self.state[orbit_name(number)])
+            key = step_key_tensor(self._key(number), self._turn)
+            v, following = tensor.advance(driver, words, key, index, values, self.precision)
+            _store(words, following, self.active)
+            found.append(v)
+        return found[0] - found[1] if self.settings.twins else found[0]
+
+    def other(self, which: int, strength: Scalar) -> Tensor:
+        """Return a term of any noise, by its own `step`."""
+        device, noise = self.parameter.device, self.settings.noises[which]
+        nothing = torch.zeros((), dtype=torch.float64, device=device).expand(self.place.shape)
+        found = []
+        for number in self._numbers(which):
+            orbit = local(self.state[orbit_name(number)]) if noise.has_orbit else nothing
+            start = NoiseState(orbit, self._turn, self._key(number))
+            v, following = noise.step(start, index=self.place.index(device))
+            if noise.has_orbit:
+                _store(orbit, following.word, self.active)
+            found.append(v)
+        return term(strength, found[0], found[1] if self.settings.twins else None, self.precision)
+
+    @property
+    def _turn(self) -> Tensor:
+        turn: Tensor = self.state["step"] - self.settings.start
+        return turn
+
+    def _key(self, number: int) -> Tensor:
+        return extend_key_tensor(self.state["key"], number)
+
+    def _numbers(self, which: int) -> tuple[int, ...]:
+        return (which, which + TWIN) if self.settings.twins else (which,)
 
 
 def orbit_name(number: int) -> str:

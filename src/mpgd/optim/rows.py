@@ -146,7 +146,7 @@ def _rows(
             alive.append(other)
         row = [x.data_ptr(), _address(other, x, dtype, "gradient")]
         for name in columns:
-            row.append(_address(local(state[name]), x, torch.float64, name) if name else 0)
+            row.append(_address(local(state[name]), x, torch.int32, name) if name else 0)
         row += (x.numel(), offset, int(state["key"]), turn)
         rows.setdefault(dtype, []).append(row)
     return rows, rest, alive

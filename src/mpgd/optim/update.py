@@ -7,8 +7,10 @@ in the symmetric variant each is the difference of two independent ones. In code
 
     m = mu eta^gamma1 v1,    n = sigma eta^gamma2 v2,    x' = ((x - eta g) - m x) + n
 
-m and n are computed in float64 and rounded to the parameter's precision (float32 for the half
-types); the rest is done in that precision, one operation at a time and in this order.
+A chaotic v takes four values, plus and minus c0 and c1. So the strength times c0 and times c1 are
+rounded once to the parameter's precision (float32 for the half types), and all else is done in that
+precision, one operation at a time and in this order: nothing needs float64. The values of other
+noises are float64, and their m and n are rounded from that.
 
 Reference: Lim, Wan & Simsekli (2022), equation (8); the symmetric variant is equation (11).
 """

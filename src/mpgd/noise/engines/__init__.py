@@ -1,4 +1,4 @@
-"""The two engines that advance a chaotic driver; their states and values agree in every bit.
+"""The engines that advance a chaotic driver; their words and values agree in every bit.
 
 `tensor` is made of plain torch operations, runs on any device and is the reference; `fused` is
 one numba pass over the CPU's memory.
@@ -44,7 +44,10 @@ def has_kernels(engine: str | None) -> bool:
     return engine != "torch" and has_numba()
 
 
-def check_device(device: torch.device) -> None:
-    """Raise if ``device`` has no float64, which the orbit needs."""
-    if device.type == "mps":
-        raise ValueError(f"the orbit needs float64, which device {str(device)!r} does not have")
+def check_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:
+    """Return the dtype of values if a tensor on ``device`` can have it."""
+    if dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"dtype must be torch.float32 or torch.float64, got {dtype}")
+    if dtype == torch.float64 and device.type == "mps":
+        raise ValueError(f"device {str(device)!r} has no float64: ask for dtype=torch.float32")
+    return dtype

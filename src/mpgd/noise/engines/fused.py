@@ -1,56 +1,62 @@
 """The fast engine: one pass over memory, compiled by numba and kept on disk.
 
-Each block of 512 states is gone through twice while it lies in the first-level cache. First,
-without branches: values, and s - 1 for everybody. Then only those that were in Z, found in a
-64-bit mask per 64 states, take their return B; `mpgd.noise.engines.intrinsics` does that for eight
-at a time where the CPU can. No fused multiply-add is used and every operation is the reference's,
-so the bits are the reference's.
+Each block of 512 words is gone through several times while it lies in the first-level cache. First,
+without branches: values, and a laminar step for everybody. Then only those that were in Z take
+their visit, packed side by side, eight at a time; `mpgd.noise.engines.intrinsics` has an example.
+The arithmetic is the reference's, in integers, so the words are the reference's.
 
 Import this module only where numba is installed; `mpgd.noise.engines.has_numba` tells.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
-from mpgd.maps.tables import FIRST_ROW, LONGEST, OFFSET_MASK, ONE_BITS, ROW_SHIFT
+from mpgd.maps.rows import BEND_BITS
+from mpgd.maps.tables import RETURN_ROW_BITS
 from mpgd.noise.counter import MULTIPLIER, STRIDE
-from mpgd.noise.driver import DITHER_BITS, SIGN_BITS, Driver
+from mpgd.noise.driver import Driver
 from mpgd.noise.engines.compiled import inlined, jitted
 from mpgd.noise.engines.intrinsics import (
-    LANES,
-    bits_of,
-    can_pack,
-    count_down,
-    double_of,
-    mask_of_visits,
-    put_back,
+    count_down_and_mark,
+    count_down_and_pack,
+    draw,
+    leading_zeros,
     send_on,
     trailing_zeros,
 )
+from mpgd.noise.engines.vectors import LANES, PACKS, WIDE
+from mpgd.noise.word import (
+    FAR,
+    FRACTION,
+    FRACTION_BITS,
+    LONG,
+    LONGEST,
+    MAGNITUDE,
+    NEGATIVE,
+    ONE,
+    SALT_SHIFT,
+)
 
 Floats = NDArray[Any]
+Words = NDArray[np.uint32]
 
 BLOCK: Final = 512
-WORDS: Final = BLOCK // 64
 
 _u = np.uint64
 _MULTIPLIER, _STRIDE = _u(MULTIPLIER), _u(STRIDE)
-_HALF = _u(32)
-_SIGN_MASK = _u((1 << SIGN_BITS) - 1)
-_DITHER_SHIFT = _u(64 - DITHER_BITS)
-_ROW_SHIFT = np.int64(ROW_SHIFT)
-_FIRST_ROW = _u(FIRST_ROW)
-_OFFSET_MASK = np.int64(OFFSET_MASK)
-_ONE_BITS = np.int64(ONE_BITS)
-_SIGN = np.int64(-(2**63))
-_MAGNITUDE = np.int64(2**63 - 1)
-_COEFFICIENTS = _u(4)
-_INSIDE = 0.5  # any state in Z
+_HALF, _LOW_HALF = _u(32), _u(2**32 - 1)
+_FRACTION, _FRACTION_BITS, _SALT_SHIFT = _u(FRACTION), _u(FRACTION_BITS), _u(SALT_SHIFT)
+_DITHER_SHIFT = _u(64 - FRACTION_BITS - 32)
+_ROW_BITS, _BEND = _u(RETURN_ROW_BITS), _u(2**BEND_BITS - 1)
+_ONE, _LONG, _FAR, _LONGEST = _u(ONE), _u(LONG), _u(FAR), _u(LONGEST)
+_NEGATIVE, _MAGNITUDE = _u(NEGATIVE), _u(MAGNITUDE)
+_ZERO, _UNIT = _u(0), _u(1)
+_IN_Z = np.uint32(5)  # any word in Z
 
 
 @inlined
@@ -67,9 +73,9 @@ def mixed(h: Any) -> Any:
 
 
 @inlined
-def salted_hash(index: Any, key: Any, salt: Any) -> Any:
-    """`mpgd.noise.counter.hash_chaotic`."""
-    return hash_round(((index ^ key) * _MULTIPLIER) ^ salt)
+def hash_element(index: Any, key: Any, salt: Any) -> Any:
+    """`mpgd.noise.counter.hash_elements`."""
+    return hash_round(hash_round(((index ^ key) * _MULTIPLIER) ^ salt))
 
 
 @inlined
@@ -85,141 +91,194 @@ def driver_key(key: Any, number: Any) -> Any:
 
 
 @inlined
-def value_of(s: float, c0: float, c1: float) -> float:
-    """Return chi c0 in a laminar phase, chi c1 in Z."""
-    bits = bits_of(s)
-    magnitude = c0 if (bits & _MAGNITUDE) >= _ONE_BITS else c1
-    return double_of(bits_of(magnitude) ^ (bits & _SIGN))
+def visited(word: Any, index: Any, key: Any, table: Any, threshold: Any, product: Any) -> Any:
+    """Return the word after a visit to Z, as 64 bits; see `tensor.visit`."""
+    f = word & _FRACTION
+    h = hash_element(index, key, f << _SALT_SHIFT)
+    upper = _FRACTION - f if f != _ZERO else h & _FRACTION
+    dither = ((h ^ (h >> _HALF)) & _LOW_HALF) | _UNIT
+    U = (upper << _SALT_SHIFT) | (dither << _DITHER_SHIFT)
+    octave = leading_zeros(U)
+    below = (U << octave) << _UNIT
+    row = ((octave << _ROW_BITS) + (below >> (_u(64) - _ROW_BITS))) << _UNIT
+    X = (below << _ROW_BITS) >> _HALF
+    shape = table[row + _UNIT]
+    q = (shape & _LOW_HALF) - ((X * ((shape >> _HALF) & _BEND)) >> _HALF)
+    b = table[row] - ((X * q) >> (shape >> _u(58)))
+    drawn = (~((h >> _u(33)) - threshold) >> _HALF) & _NEGATIVE
+    return (encoded(b) | drawn) ^ (word & product)
 
 
 @inlined
-def counted_down(s: float) -> float:
-    """Return |s| - 1 with the sign bit of s. For a state in Z its magnitude is u = 1 - |s|."""
-    position = abs(s)
-    return math.copysign((position if position < LONGEST else LONGEST) - 1.0, s)
-
-
-@inlined
-def visited(u: float, index: Any, key: Any, table: Floats, threshold: Any, product: Any) -> float:
-    """Return the state after a visit to Z, given the counted-down one; see `tensor.visit`."""
-    bits = bits_of(u) & _MAGNITUDE
-    h = salted_hash(index, key, _u(bits))
-    bits ^= np.int64(h >> _DITHER_SHIFT)
-    row = (_u(bits >> _ROW_SHIFT) - _FIRST_ROW) * _COEFFICIENTS
-    x = float(bits & _OFFSET_MASK)
-    b = ((table[row + _u(3)] * x + table[row + _u(2)]) * x + table[row + _u(1)]) * x + table[row]
-    drawn = ~(np.int64(h & _SIGN_MASK) - threshold) & _SIGN  # + where the hash is smaller
-    return double_of(bits_of(b) ^ drawn ^ (bits_of(u) & product))
-
-
-@inlined
-def find_visits(s: Floats, words: Any) -> None:
-    """Write one bit per state of a block: is it in Z?"""
-    whole = len(s) // 64
-    for j in range(whole):
-        words[j] = mask_of_visits(s, _u(64 * j))
-    if whole * 64 < len(s):
-        word = _u(0)
-        for i in range(whole * 64, len(s)):
-            inside = (bits_of(s[i]) & _MAGNITUDE) < _ONE_BITS
-            word |= _u(inside) << _u(i - whole * 64)
-        words[whole] = word
-
-
-@inlined
-def take_returns(
-    s: Floats, words: Any, first: Any, key: Any, table: Floats, threshold: Any, product: Any
-) -> None:
-    """Send on the counted-down states of a block that were in Z."""
-    for j in range((len(s) + 63) // 64):
-        word = words[j]
-        while word != _u(0):
-            i = _u(64 * j) + trailing_zeros(word)
-            word &= word - _u(1)
-            s[i] = visited(s[i], first + i, key, table, threshold, product)
+def encoded(b: Any) -> Any:
+    """Return the magnitude at ``b``; see `tensor.encode`."""
+    n, short = b >> _HALF, b >> (_HALF - _FRACTION_BITS)
+    short += _u((short & _FRACTION) == _ZERO)
+    long = (n if n < _LONGEST else _LONGEST) + (_LONG - _FAR)
+    return short if n < _FAR else long
 
 
 @inlined
 def make_room() -> Any:
-    """Return the buffers that `advance_block` works in: masks, places and packed states."""
-    return np.empty(WORDS, np.uint64), np.empty(BLOCK + LANES, np.int64), np.empty(BLOCK + LANES)
+    """Return the buffers that `advance_block` works in.
 
-
-@inlined
-def advance_one_by_one(
-    s: Floats, out: Floats, room: Any, first: Any, key: Any, table: Floats, rule: Any, values: Any
-) -> None:
-    """Write the values of a block of states and advance them.
-
-    ``rule`` is (threshold, product mask), ``values`` (c0, c1), ``first`` the index of s[0].
+    They hold the packed words of a block, their places, their inputs U, and marks of who is in Z;
+    vectors are written whole, so there is room for one more.
     """
-    words, _, _ = room
-    find_visits(s, words)
-    for i in range(len(s)):
-        old = s[i]
-        out[i] = value_of(old, values[0], values[1])
-        s[i] = counted_down(old)
-    take_returns(s, words, first, key, table, rule[0], rule[1])
+    return (
+        np.empty(BLOCK + LANES, np.uint32),
+        np.empty(BLOCK + LANES, np.uint32),
+        np.empty(BLOCK + LANES, np.uint64),
+        np.empty(BLOCK // LANES, np.uint16),
+    )
 
 
 @inlined
-def advance_by_lanes(
-    s: Floats, out: Floats, room: Any, first: Any, key: Any, table: Floats, rule: Any, values: Any
+def advance_rest(
+    words: Words, out: Floats, start: int, first: Any, key: Any, table: Any, rule: Any, values: Any
 ) -> None:
-    """Do as `advance_one_by_one`, eight states at a time."""
-    words, places, packed = room
-    masks = words.view(np.uint8)
-    whole = len(s) - len(s) % LANES
-    count = 0
-    for i in range(0, whole, LANES):
-        count = count_down(s, i, out, values[0], values[1], packed, places, count, masks)
-    for k in range(count, count + LANES):
-        packed[k] = _INSIDE  # the last eight may be fewer
-    for k in range(0, count, LANES):
-        send_on(packed, places, k, first, key, table, rule[0], rule[1])
-    count = 0
-    for i in range(0, whole, LANES):
-        count = put_back(s, i, packed, count, masks)
-    for i in range(whole, len(s)):
-        old = s[i]
-        out[i] = value_of(old, values[0], values[1])
-        s[i] = counted_down(old)
-        if abs(old) < 1.0:
-            s[i] = visited(s[i], first + _u(i), key, table, rule[0], rule[1])
+    """Do as `advance_block` for the words from ``start`` on, fewer than one vector."""
+    for i in range(start, len(words)):
+        old = _u(words[i])
+        q = old & _MAGNITUDE
+        value = values[1] if q < _ONE else values[0]
+        out[i] = -value if old >= _NEGATIVE else value
+        if q < _ONE:
+            new = visited(old, first + _u(i), key, table, rule[0], rule[1])
+        else:
+            new = old - (_UNIT if q > _LONG else _ONE)
+        words[i] = np.uint32(new)
 
 
-advance_block: Any = advance_by_lanes if can_pack() else advance_one_by_one
+@inlined
+def advance_listed(
+    words: Words, out: Floats, room: Any, first: Any, key: Any, table: Any, rule: Any, values: Any
+) -> None:
+    """Write the values of a block of at most 512 words and advance them, in place.
+
+    ``rule`` is (threshold, product mask), ``values`` (c0, c1), ``first`` the index of words[0].
+    """
+    packed, places, _, marks = room
+    masks = marks.view(np.uint64)  # four marks of sixteen words each
+    whole = len(words) - len(words) % LANES
+    masks[:] = _ZERO
+    for i in range(0, whole, LANES):
+        count_down_and_mark(words, i, out, values[0], values[1], marks)
+    count = _ZERO
+    for j in range((whole + 63) // 64):
+        mask = masks[j]
+        while mask != _ZERO:
+            place = _u(64 * j) + trailing_zeros(mask)
+            mask &= mask - _UNIT
+            packed[count] = words[place] + np.uint32(ONE)  # it was counted down like all others
+            places[count] = np.uint32(place)
+            count += _UNIT
+    take_visits(words, np.int64(count), room, first, key, table, rule)
+    advance_rest(words, out, whole, first, key, table, rule, values)
+
+
+@inlined
+def advance_packed(
+    words: Words, out: Floats, room: Any, first: Any, key: Any, table: Any, rule: Any, values: Any
+) -> None:
+    """Do as `advance_listed`, where the CPU packs those in Z by itself."""
+    packed, places, _, _ = room
+    whole = len(words) - len(words) % LANES
+    count = 0
+    for i in range(0, whole, LANES):
+        count = count_down_and_pack(words, i, out, values[0], values[1], packed, places, count)
+    take_visits(words, count, room, first, key, table, rule)
+    advance_rest(words, out, whole, first, key, table, rule, values)
+
+
+@inlined
+def take_visits(
+    words: Words, count: int, room: Any, first: Any, key: Any, table: Any, rule: Any
+) -> None:
+    """Send ``count`` packed words on, eight at a time, and put them back into their places."""
+    packed, places, inputs, _ = room
+    for k in range(count, count + WIDE):
+        packed[k], places[k] = _IN_Z, 0  # the last eight may be fewer
+    for k in range(0, count, WIDE):
+        draw(packed, places, k, first, key, rule[0], rule[1], inputs)
+    for k in range(0, count, WIDE):
+        send_on(packed, k, inputs, table)
+    for k in range(count):
+        words[places[k]] = packed[k]
+
+
+advance_block: Any = advance_packed if PACKS else advance_listed
 
 
 @jitted
 def advance_values(
-    s: Floats, values: Floats, offset: int, key: Any, table: Floats, threshold: int, product: Any,
-    c0: float, c1: float,
-) -> None:  # fmt: skip
-    """Write the values of all states and advance them one step, in place."""
-    room = make_room()
-    for first in range(0, len(s), BLOCK):
-        block, out = s[first : first + BLOCK], values[first : first + BLOCK]
-        rule = (threshold, product)
+    words: Words,
+    values: Floats,
+    offset: int,
+    key: Any,
+    table: Any,
+    threshold: Any,
+    product: Any,
+    c0: float,
+    c1: float,
+) -> None:
+    """Write the values of all words and advance them one step, in place."""
+    room, rule = make_room(), (threshold, product)
+    for first in range(0, len(words), BLOCK):
+        block, out = words[first : first + BLOCK], values[first : first + BLOCK]
+        advance_block(block, out, room, _u(offset + first), key, table, rule, (c0, c1))
+
+
+@jitted
+def advance_copy(
+    words: Words,
+    following: Words,
+    values: Floats,
+    offset: int,
+    key: Any,
+    table: Any,
+    threshold: Any,
+    product: Any,
+    c0: float,
+    c1: float,
+) -> None:
+    """Write the values of all words, and the next words to ``following``."""
+    room, rule = make_room(), (threshold, product)
+    for first in range(0, len(words), BLOCK):
+        block, out = following[first : first + BLOCK], values[first : first + BLOCK]
+        block[:] = words[first : first + BLOCK]
         advance_block(block, out, room, _u(offset + first), key, table, rule, (c0, c1))
 
 
 @jitted
 def advance_sums(
-    s: Floats, sums: Floats, steps: int, offset: int, keys: Any, table: Floats, threshold: int,
-    product: Any, c0: float, c1: float,
-) -> None:  # fmt: skip
+    words: Words,
+    sums: Floats,
+    steps: int,
+    offset: int,
+    keys: Any,
+    table: Any,
+    threshold: Any,
+    product: Any,
+    c0: float,
+    c1: float,
+) -> None:
     """Add the values of ``steps`` steps to ``sums``, step by step, and advance in place."""
-    room, values = make_room(), np.empty(BLOCK)
-    for first in range(0, len(s), BLOCK):
-        block, out = s[first : first + BLOCK], sums[first : first + BLOCK]
+    room, values, rule = make_room(), np.empty(BLOCK, sums.dtype), (threshold, product)
+    for first in range(0, len(words), BLOCK):
+        block, out = words[first : first + BLOCK], sums[first : first + BLOCK]
         for k in range(steps):
-            rule = (threshold, product)
             advance_block(block, values, room, _u(offset + first), keys[k], table, rule, (c0, c1))
             for i in range(len(block)):
                 out[i] += values[i]
 
 
-def arguments(driver: Driver) -> tuple[Floats, np.int64, np.int64, float, float]:
+def arguments(driver: Driver) -> tuple[Any, np.uint64, np.uint64, float, float]:
     """Return the driver's constants in the order every kernel takes them."""
     return driver.table, *driver.rule, driver.laminar_value, driver.burst_value
+
+
+def flat(tensor: Tensor) -> NDArray[Any]:
+    """Return a contiguous tensor's memory as the kernels take it: words as unsigned integers."""
+    array = tensor.view(-1).numpy()
+    return array.view(np.uint32) if array.dtype == np.int32 else array

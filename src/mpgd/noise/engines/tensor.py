@@ -1,102 +1,193 @@
-"""The reference engine: plain torch operations on any device."""
+"""The reference engine: torch operations on 32-bit and 64-bit integers, on any device.
+
+The only floating point here are the values themselves, in the dtype that was asked for, and one
+conversion to float32 that finds a leading one. So a device needs no float64 and no unsigned
+integers. Eager tensors are gone through in chunks, which keeps temporaries small.
+"""
 
 from __future__ import annotations
+
+from typing import Final
 
 import torch
 from torch import Tensor
 
-from mpgd.maps.tables import (
-    FIRST_ROW,
+from mpgd.maps.rows import BEND_BITS, INPUT_BITS, POINT_BITS, POSITION_BITS
+from mpgd.noise.counter import flat_index, hash_elements, upper_bits, upper_half
+from mpgd.noise.driver import Driver, Table
+from mpgd.noise.word import (
+    DITHER_BITS,
+    FAR,
+    FRACTION,
+    FRACTION_BITS,
+    LONG,
     LONGEST,
-    OFFSET_MASK,
-    ONE_BITS,
-    ROW_SHIFT,
-    SMALLEST_BITS,
+    MAGNITUDE,
+    NEGATIVE,
+    ONE,
+    SALT_SHIFT,
+    SIGN_BITS,
 )
-from mpgd.noise.counter import flat_index, hash_chaotic, hash_elements, uniform, upper_bits
-from mpgd.noise.driver import DITHER_BITS, SIGN_BITS, Driver
 
-_SIGN_MASK = (1 << SIGN_BITS) - 1
-CHUNK = 1 << 16  # states worked on at a time on a CPU, so that temporaries stay in its cache
+Values = tuple[float | Tensor, float | Tensor]  # of a laminar phase and of Z
+
+CHUNK = 1 << 16  # words worked on at a time on a CPU, so that temporaries stay in its cache
+DEVICE_CHUNK = 1 << 20  # and elsewhere, so that they stay small beside the words
+_LOW_HALF: Final = 0xFFFFFFFF
 
 
 def start(driver: Driver, index: Tensor, place_key: int, sign_key: int | None) -> Tensor:
-    """Return the stationary states of the elements ``index``; no ``sign_key`` means all +1."""
-    u = uniform(hash_elements(index, place_key))
-    s = lookup(driver.starts.on(index.device), u.view(torch.int64)).abs().clamp(max=LONGEST)
-    return s if sign_key is None else draw_sign(driver, s, hash_elements(index, sign_key))
+    """Return the stationary words of the elements ``index``; no ``sign_key`` means all +1."""
+    U = upper_bits(hash_elements(index, place_key), INPUT_BITS) | 1
+    U = U.clamp(min=1 << (INPUT_BITS - driver.starts.octaves))  # beyond, all starts are LONGEST
+    q = encode(lookup(driver.starts, U))
+    if sign_key is not None:
+        q = q - (is_negative(driver, hash_elements(index, sign_key)) << 31)
+    return q.to(torch.int32)
 
 
 def advance(
-    driver: Driver, s: Tensor, key: Tensor | int, index: Tensor | None = None
+    driver: Driver,
+    words: Tensor,
+    key: Tensor | int,
+    index: Tensor | None = None,
+    values: Values | None = None,
+    dtype: torch.dtype = torch.float64,
 ) -> tuple[Tensor, Tensor]:
-    """Return the values at this step and the states at the next.
+    """Return the values at this step and the words at the next.
 
     Args:
         driver: the driver's constants.
-        s: the states, float64, any shape.
-        key: the key of this step; flat states may have one each.
+        words: int32, any shape.
+        key: the key of this step; flat words may have one each.
         index: the flat index of each element in its whole tensor; by default 0, 1, 2, ...
+        values: what to return for chi = 1 in a laminar phase and in Z; by default c0 and c1.
+        dtype: the dtype of the values.
     """
-    if s.device.type == "cpu" and not torch.compiler.is_compiling():
-        return _advance_in_chunks(driver, s, key, index)
-    index = flat_index(tuple(s.shape), s.device) if index is None else index
-    visiting = s.abs() < 1.0  # false for NaN, which is then counted down from LONGEST like inf
-    chi = torch.copysign(torch.ones_like(s), s)
-    value = torch.where(visiting, chi * driver.burst_value, chi * driver.laminar_value)
-    longest = torch.where(s.abs() < LONGEST, s.abs(), LONGEST)
-    counted = torch.copysign(longest - 1.0, s)  # for a visit to Z its magnitude is u = 1 - |s|
-    return value, torch.where(visiting, visit(driver, counted, index, key), counted)
+    if torch.compiler.is_compiling():
+        index = flat_index(tuple(words.shape), words.device) if index is None else index
+        values = _constants(driver, values, words, dtype)
+        return _value(words, values), _everywhere(driver, words, key, index)
+    out = torch.empty(words.shape, dtype=dtype, device=words.device)
+    following = words.clone(memory_format=torch.contiguous_format)
+    advance_into(driver, following, out, key, index, values)
+    return out, following
 
 
-def _advance_in_chunks(
-    driver: Driver, s: Tensor, key: Tensor | int, index: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """The same, with the visits to Z (a quarter of all) taken out and worked on alone."""
-    values = torch.full_like(s, driver.laminar_value, memory_format=torch.contiguous_format)
-    states = torch.empty_like(values)
-    flat, indices = s.reshape(-1), None if index is None else index.reshape(-1)
+def advance_into(
+    driver: Driver,
+    words: Tensor,
+    out: Tensor,
+    key: Tensor | int,
+    index: Tensor | None = None,
+    values: Values | None = None,
+) -> None:
+    """Write the values at this step to ``out`` and replace ``words`` by those of the next.
+
+    Both are contiguous; the other arguments are those of `advance`.
+    """
+    old, out = words.view(-1), out.view(-1)
+    indices = None if index is None else index.reshape(-1)
     keys_differ = isinstance(key, Tensor) and key.dim() > 0
-    for first in range(0, flat.numel(), CHUNK):
-        part = slice(first, first + CHUNK)
-        old, value, state = flat[part], values.view(-1)[part], states.view(-1)[part]
-        value.copysign_(old)
-        position = old.abs()
-        chosen = (position < 1.0).nonzero().squeeze(1)
-        torch.sub(torch.where(position < LONGEST, position, LONGEST), 1.0, out=state)
-        state.copysign_(old)
-        where = chosen + first if indices is None else indices[part].index_select(0, chosen)
-        own_key = key[part].index_select(0, chosen) if keys_differ else key  # type: ignore[index]
-        counted = state.index_select(0, chosen)
-        chi = torch.copysign(torch.ones_like(counted), counted)
-        value.index_copy_(0, chosen, chi * driver.burst_value)
-        state.index_copy_(0, chosen, visit(driver, counted, where, own_key))
-    return values, states
+    values = _constants(driver, values, words, out.dtype)
+    on_cpu = words.device.type == "cpu"
+    size, move = (CHUNK, _where_needed) if on_cpu else (DEVICE_CHUNK, _everywhere)
+    for first in range(0, old.numel(), size):
+        part = slice(first, first + size)
+        chunk = old[part]
+        where = _count(first, chunk) if indices is None else indices[part]
+        own_key = key[part] if keys_differ else key  # type: ignore[index]
+        out[part] = _value(chunk, values)
+        old[part] = move(driver, chunk, own_key, where)
 
 
-def visit(driver: Driver, counted: Tensor, index: Tensor, key: Tensor | int) -> Tensor:
-    """Return the states after a visit to Z, given the counted-down ones of magnitude u.
+def _count(first: int, chunk: Tensor) -> Tensor:
+    return torch.arange(first, first + len(chunk), dtype=torch.int64, device=chunk.device)
 
-    That is B with a dithered argument, and a new sign.
+
+def _constants(
+    driver: Driver, values: Values | None, words: Tensor, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """Return both values as scalars of ``dtype`` on the words' device."""
+    c0, c1 = (driver.laminar_value, driver.burst_value) if values is None else values
+    return _scalar(c0, words, dtype), _scalar(c1, words, dtype)
+
+
+def _scalar(x: float | Tensor, words: Tensor, dtype: torch.dtype) -> Tensor:
+    if isinstance(x, Tensor):
+        return x.to(words.device, dtype)
+    return words.new_full((), x, dtype=dtype)
+
+
+def _value(words: Tensor, values: tuple[Tensor, Tensor]) -> Tensor:
+    value = torch.where(words & MAGNITUDE < ONE, values[1], values[0])
+    return torch.where(words < 0, -value, value)
+
+
+def _counted(words: Tensor) -> Tensor:
+    """Return the words one laminar step later."""
+    is_long = words & MAGNITUDE > LONG
+    return words - ONE + is_long.to(torch.int32) * (ONE - 1)
+
+
+def _everywhere(driver: Driver, words: Tensor, key: Tensor | int, index: Tensor) -> Tensor:
+    """Return the next words, with a visit computed for all and used where there is one."""
+    visiting = words & MAGNITUDE < ONE
+    return torch.where(visiting, visit(driver, words, key, index), _counted(words))
+
+
+def _where_needed(driver: Driver, words: Tensor, key: Tensor | int, index: Tensor) -> Tensor:
+    """The same, with the visits to Z (a quarter of all) taken out and worked on alone."""
+    chosen = (words & MAGNITUDE < ONE).nonzero().squeeze(1)
+    if isinstance(key, Tensor) and key.dim() > 0:
+        key = key.index_select(0, chosen)
+    new = visit(driver, words.index_select(0, chosen), key, index.index_select(0, chosen))
+    return _counted(words).index_copy_(0, chosen, new)
+
+
+def visit(driver: Driver, words: Tensor, key: Tensor | int, index: Tensor) -> Tensor:
+    """Return the words after a visit to Z: B of a dithered argument, and a new sign."""
+    f = (words & FRACTION).to(torch.int64)
+    h = hash_elements(index, key, f << SALT_SHIFT)
+    upper = torch.where(f == 0, h & FRACTION, FRACTION - f)  # f = 0: not known, so drawn
+    dither = (h ^ upper_half(h)) & _LOW_HALF
+    q = encode(lookup(driver.returns, (upper << DITHER_BITS) | dither | 1))
+    new = (q - (is_negative(driver, h) << 31)).to(torch.int32)
+    return new ^ (words & -NEGATIVE) if driver.product else new
+
+
+def is_negative(driver: Driver, h: Tensor) -> Tensor:
+    """Return 1 where the hash draws chi = -1, which has probability (1 - beta)/2, else 0."""
+    return (upper_bits(h, SIGN_BITS) >= driver.threshold).to(torch.int64)
+
+
+def encode(b: Tensor) -> Tensor:
+    """Return the magnitudes of the words at ``b``, numbers with 32 bits behind the point."""
+    n, short = b >> POINT_BITS, b >> (POINT_BITS - FRACTION_BITS)
+    short = short + (short & FRACTION == 0).to(torch.int64)  # f = 0 is taken: "not known"
+    return torch.where(n < FAR, short, n.clamp(max=LONGEST) + (LONG - FAR))
+
+
+def lookup(table: Table, U: Tensor) -> Tensor:
+    """Return the table at every U in [1, 2^50), int64, with 32 bits behind the point."""
+    flat = U.reshape(-1)  # indexing by a scalar would make the compiler want its value
+    rows, row_bits = table.on(U.device), table.row_bits
+    octave = INPUT_BITS - 1 - leading_one(flat)
+    below = (flat << (octave + 1)) & ((1 << INPUT_BITS) - 1)
+    row = (octave << row_bits) + (below >> (INPUT_BITS - row_bits))
+    X = (below >> (INPUT_BITS - row_bits - POSITION_BITS)) & _LOW_HALF
+    c0, shape = rows[0][row], rows[1][row]
+    bend = (X * ((shape >> 32) & ((1 << BEND_BITS) - 1))) >> 32
+    fall = X * ((shape & _LOW_HALF) - bend)
+    # The product fills all 64 bits. So the first of sh >= 1 shifts clears the sign bit.
+    fall = ((fall >> 1) & (2**63 - 1)) >> (((shape >> 58) & 63) - 1)
+    return (c0 - fall).reshape(U.shape)
+
+
+def leading_one(U: Tensor) -> Tensor:
+    """Return the place of the highest bit set in positive integers, 0 for the lowest bit.
+
+    It is the exponent of U as a float32. U may have more bits than a float32, but with the bit
+    below each bit cleared it is at most 1.5 times a power of two and never rounds to the next.
     """
-    bits = counted.abs().view(torch.int64).clamp(SMALLEST_BITS, ONE_BITS)
-    h = hash_chaotic(index, key, bits)
-    dithered = bits ^ upper_bits(h, DITHER_BITS)
-    s = draw_sign(driver, lookup(driver.returns.on(counted.device), dithered), h)
-    return torch.where(torch.signbit(counted), -s, s) if driver.product else s
-
-
-def draw_sign(driver: Driver, s: Tensor, h: Tensor) -> Tensor:
-    """Return ``s`` with probability (1 + beta)/2, else its negative."""
-    return torch.where((h & _SIGN_MASK) < driver.threshold, s, -s)
-
-
-def lookup(table: Tensor, bits: Tensor) -> Tensor:
-    """Return the polynomial of ``table``, (coefficient, row), at the doubles with these bits."""
-    flat = bits.reshape(-1)  # indexing by a scalar would make the compiler want its value
-    row = (flat >> ROW_SHIFT) - FIRST_ROW
-    x = (flat & OFFSET_MASK).to(torch.float64)
-    total = table[-1][row]
-    for k in range(table.shape[0] - 2, -1, -1):
-        total = total * x + table[k][row]
-    return total.reshape(bits.shape)
+    return ((U & ~(U >> 1)).to(torch.float32).view(torch.int32) >> 23).to(torch.int64) - 127
