@@ -62,7 +62,7 @@ def test_named_and_unnamed_checkpoints_fit_each_other(kind: str, tmp_path: Path)
 def test_orbits_of_other_dtypes_keep_their_bits(
     kind: str, dtype: torch.dtype, tmp_path: Path
 ) -> None:
-    """Torch casts state to the parameter's dtype on loading; an orbit must stay float64."""
+    """Torch casts state to the parameter's dtype on loading; an orbit must stay int32."""
     models = [small_net(dtype=dtype) for _ in range(2)]
     optimizer, again = (made(kind, model, symmetric=True) for model in models)
     run(optimizer, 10)

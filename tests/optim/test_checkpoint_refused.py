@@ -45,7 +45,7 @@ def setting(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
 WRONG: list[tuple[str, Callable[[dict[str, Any]], Any], str]] = [
     ("shape", cut("additive"), r"'additive' of parameter 1 must have shape \(7,\), got .*3"),
     ("twin", cut("multiplicative_twin"), r"'multiplicative_twin' of parameter 1 must have shape"),
-    ("dtype", cast("additive", torch.float32), "'additive' of parameter 1 must be torch.float64"),
+    ("dtype", cast("additive", torch.float32), "'additive' of parameter 1 must be torch.int32"),
     ("step", cast("step", torch.float32), "'step' of parameter 1 must be torch.int64, got .*32"),
     ("key", drop("key"), "the state of parameter 1 lacks 'key'"),
     ("orbit", drop("multiplicative"), "the state of parameter 1 lacks 'multiplicative'"),
@@ -109,7 +109,7 @@ SHARED: list[tuple[str, Callable[[dict[str, Any]], Any], str]] = [
     ("shared", lambda s: s["state"][0].pop("shared"), "parameter 0 lacks 'shared'"),
     ("step", lambda s: s["state"][0].pop("shared_step"), "parameter 0 lacks 'shared_step'"),
     ("shape", lambda s: s["state"][0].update(shared=torch.zeros(2).double()), "'shared' .* shape"),
-    ("dtype", lambda s: s["state"][0].update(shared=torch.zeros(())), "'shared' .* torch.float64"),
+    ("dtype", lambda s: s["state"][0].update(shared=torch.zeros(())), "'shared' .* torch.int32"),
 ]
 
 

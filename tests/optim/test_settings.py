@@ -8,10 +8,9 @@ import pytest
 import torch
 from tests.optim.descents import LOUD, parameters
 from tests.optim.workers import same_bits, snapshot
-from torch import Tensor, nn
+from torch import Tensor
 
 from mpgd import MPGD, ChaoticNoise
-from mpgd.noise.engines import check_device
 
 BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"lr": -0.1}, ValueError, r"lr must lie in \[0, inf\), got -0.1"),
@@ -99,26 +98,6 @@ def test_sparse_gradients_are_refused_before_anything_changes() -> None:
     with pytest.raises(RuntimeError, match=r"must be dense .* torch.sparse_coo .* shape \(2,\)"):
         optimizer.step()
     assert same_bits(snapshot(optimizer), before)
-
-
-def test_a_device_without_float64_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="needs float64, which device 'mps' does not have"):
-        check_device(torch.device("mps"))
-
-    def refuse(device: torch.device) -> None:
-        check_device(torch.device("mps" if device.type == "meta" else device))
-
-    monkeypatch.setattr("mpgd.optim.orbits.check_device", refuse)
-    optimizer = MPGD(parameters([3]), **LOUD)
-    odd = nn.Parameter(torch.empty(2, device="meta"))
-    with pytest.raises(ValueError, match="needs float64"):
-        MPGD([odd], **LOUD)
-    before = snapshot(optimizer)
-    with pytest.raises(ValueError, match="needs float64"):
-        optimizer.add_param_group({"params": [odd]})
-    assert len(optimizer.param_groups) == 1
-    assert same_bits(snapshot(optimizer), before)
-    MPGD([odd], lr=0.1)  # plain groups hold no state and need no float64
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The state is 8 bytes per driver and element, and a step leaves nothing else behind."""
+"""The state is 4 bytes per driver and element, and a step leaves nothing else behind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mpgd import MPGD
     ],
     ids=str,
 )
-def test_the_state_is_8_bytes_per_driver_and_element(
+def test_the_state_is_4_bytes_per_driver_and_element(
     settings: dict[str, Any], drivers: int
 ) -> None:
     optimizer = MPGD(parameters([10_000]), **{**LOUD, **settings})
@@ -36,7 +36,7 @@ def test_the_state_is_8_bytes_per_driver_and_element(
     for value in next(iter(optimizer.state.values())).values():
         memory = value.untyped_storage().nbytes()
         large, small = (large + memory, small) if memory > 8 else (large, small + memory)
-    assert large == 8 * drivers * 10_000
+    assert large == 4 * drivers * 10_000
     assert small <= 64
 
 
