@@ -95,7 +95,7 @@ class Reference:
         """Return the words after a visit to Z."""
         f, old = w & u64(2**18 - 1), w & u64(2**31)
         h = hash_elements(index, key_of(key), f << u64(46))
-        upper = np.where(f == 0, h & u64(2**18 - 1), u64(2**18 - 1) - f)
+        upper = np.where(f == 0, (h >> u64(12)) & u64(2**18 - 1), u64(2**18 - 1) - f)
         U = (upper << u64(32)) | ((h ^ (h >> u64(32))) & LOW_HALF) | u64(1)
         following = encode(evaluate(thaler_tables(self.gamma).returns, 7, U)) | self.negative(h)
         return following ^ old if self.signs == "product" else following

@@ -7,6 +7,9 @@ import pytest
 import torch
 
 from mpgd import ChaoticNoise, NoiseState
+from mpgd.noise import position
+from mpgd.noise.engines import check_dtype
+from mpgd.noise.word import LONGEST
 
 
 @pytest.mark.parametrize("gamma", [0.5, 1, 0.3, float("nan"), float("inf")])
@@ -16,11 +19,13 @@ def test_gamma_out_of_range(gamma: float) -> None:
 
 
 def test_gamma_too_near_to_one() -> None:
-    """At the largest gamma orbits still start from finite states."""
+    """At the largest gamma orbits still start all over the words, capped ones among them."""
     with pytest.raises(ValueError, match=r"gamma must be at most 0\.99 .* got 0\.991"):
         ChaoticNoise(0.991)
     state = ChaoticNoise(0.99).init((10_000,), seed=0)
-    assert torch.isfinite(state.s).all()
+    s = position(state)
+    assert s.min() < 1
+    assert s.max().floor() == LONGEST
 
 
 @pytest.mark.parametrize("gamma", ["0.6", True, None, 0.6 + 0j, [0.6]])
@@ -103,15 +108,27 @@ def test_numba_asked_for_but_absent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_numba_engine_refuses_other_devices() -> None:
     noise = ChaoticNoise(0.6, engine="numba")
-    s = torch.empty(3, dtype=torch.float64, device="meta")
+    word = torch.empty(3, dtype=torch.int32, device="meta")
     state = noise.init(3)
     with pytest.raises(ValueError, match=r"engine='numba' runs on the CPU only, got .* on meta"):
-        noise.step(NoiseState(s, state.step, state.key))
+        noise.step(NoiseState(word, state.step, state.key))
 
 
-def test_a_device_without_float64_is_refused() -> None:
-    with pytest.raises(ValueError, match="needs float64, which device 'mps' does not have"):
-        ChaoticNoise(0.6).init(3, device="mps")
+def test_values_in_float64_are_refused_where_a_device_has_none() -> None:
+    with pytest.raises(ValueError, match=r"'mps' has no float64: ask for dtype=torch\.float32"):
+        check_dtype(torch.float64, torch.device("mps"))
+    assert check_dtype(torch.float32, torch.device("mps")) == torch.float32
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.int32])
+def test_values_of_another_dtype_are_refused(dtype: torch.dtype) -> None:
+    noise, rule = ChaoticNoise(0.6), r"dtype must be torch\.float32 or torch\.float64, got torch\."
+    with pytest.raises(ValueError, match=rule):
+        noise.step(noise.init(3), dtype=dtype)
+    with pytest.raises(ValueError, match=rule):
+        noise.path(3, dtype=dtype)
+    with pytest.raises(ValueError, match=rule):
+        noise.birkhoff(3, 3, dtype=dtype)
 
 
 def test_the_global_generators_are_untouched() -> None:
@@ -123,5 +140,6 @@ def test_the_global_generators_are_untouched() -> None:
     assert torch.equal(torch.get_rng_state(), before)
     assert np.array_equal(np.random.get_state()[1], numpy_before)
     torch.manual_seed(5)
-    assert torch.equal(noise.init((4, 5), seed=1).s, ChaoticNoise(0.6, 0.5).init((4, 5), seed=1).s)
-    assert state.s.dtype == torch.float64
+    again = ChaoticNoise(0.6, 0.5).init((4, 5), seed=1)
+    assert torch.equal(noise.init((4, 5), seed=1).word, again.word)
+    assert state.word.dtype == torch.int32

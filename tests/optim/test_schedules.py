@@ -11,6 +11,7 @@ from tests.optim.workers import ORBITS, run, same_bits, set_gradients, snapshot
 from torch import nn
 
 from mpgd import MPGD, ChaoticNoise
+from mpgd.noise.word import LONG, MAGNITUDE, ONE
 
 BOTH = ("multiplicative", "additive")
 RAISED: list[tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]] = [

@@ -22,7 +22,7 @@ Then U is never 0, and it is the middle of the pair of inputs that differ in thi
 of B (`mpgd.maps.rows`) sends U to n and 32 bits of fraction, of which a word keeps 18 or none.
 
     hash h       64 bits of (index, key of the step, f 2^46), see `mpgd.noise.counter`
-    U            upper 18: 2^18 - 1 - f, or the lowest 18 of h where f = 0
+    U            upper 18: 2^18 - 1 - f, or bits 12 to 29 of h where f = 0
                  lower 32: those of h ^ (h >> 32), with the last one set
     new chi      -1 where the upper 31 bits of h are at least (1 + beta)/2 2^31
 """
@@ -44,3 +44,4 @@ LONGEST: Final = LARGEST  # the largest n; a phase longer than any run
 NEGATIVE: Final = 1 << 31  # the bit of chi
 MAGNITUDE: Final = NEGATIVE - 1
 SALT_SHIFT: Final = 64 - FRACTION_BITS  # where the hash takes f in
+DRAWN_SHIFT: Final = 12  # where the hash has an unknown fraction; bits below are not as good

@@ -31,6 +31,7 @@ from mpgd.noise.engines.intrinsics import (
 )
 from mpgd.noise.engines.vectors import LANES, PACKS, WIDE
 from mpgd.noise.word import (
+    DRAWN_SHIFT,
     FAR,
     FRACTION,
     FRACTION_BITS,
@@ -51,7 +52,7 @@ _u = np.uint64
 _MULTIPLIER, _STRIDE = _u(MULTIPLIER), _u(STRIDE)
 _HALF, _LOW_HALF = _u(32), _u(2**32 - 1)
 _FRACTION, _FRACTION_BITS, _SALT_SHIFT = _u(FRACTION), _u(FRACTION_BITS), _u(SALT_SHIFT)
-_DITHER_SHIFT = _u(64 - FRACTION_BITS - 32)
+_DRAWN_SHIFT, _DITHER_SHIFT = _u(DRAWN_SHIFT), _u(64 - FRACTION_BITS - 32)
 _ROW_BITS, _BEND = _u(RETURN_ROW_BITS), _u(2**BEND_BITS - 1)
 _ONE, _LONG, _FAR, _LONGEST = _u(ONE), _u(LONG), _u(FAR), _u(LONGEST)
 _NEGATIVE, _MAGNITUDE = _u(NEGATIVE), _u(MAGNITUDE)
@@ -95,7 +96,7 @@ def visited(word: Any, index: Any, key: Any, table: Any, threshold: Any, product
     """Return the word after a visit to Z, as 64 bits; see `tensor.visit`."""
     f = word & _FRACTION
     h = hash_element(index, key, f << _SALT_SHIFT)
-    upper = _FRACTION - f if f != _ZERO else h & _FRACTION
+    upper = _FRACTION - f if f != _ZERO else (h >> _DRAWN_SHIFT) & _FRACTION
     dither = ((h ^ (h >> _HALF)) & _LOW_HALF) | _UNIT
     U = (upper << _SALT_SHIFT) | (dither << _DITHER_SHIFT)
     octave = leading_zeros(U)

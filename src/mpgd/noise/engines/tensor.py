@@ -17,6 +17,7 @@ from mpgd.noise.counter import flat_index, hash_elements, upper_bits, upper_half
 from mpgd.noise.driver import Driver, Table
 from mpgd.noise.word import (
     DITHER_BITS,
+    DRAWN_SHIFT,
     FAR,
     FRACTION,
     FRACTION_BITS,
@@ -149,7 +150,9 @@ def visit(driver: Driver, words: Tensor, key: Tensor | int, index: Tensor) -> Te
     """Return the words after a visit to Z: B of a dithered argument, and a new sign."""
     f = (words & FRACTION).to(torch.int64)
     h = hash_elements(index, key, f << SALT_SHIFT)
-    upper = torch.where(f == 0, h & FRACTION, FRACTION - f)  # f = 0: not known, so drawn
+    upper = torch.where(
+        f == 0, (h >> DRAWN_SHIFT) & FRACTION, FRACTION - f
+    )  # f = 0: not known, so drawn
     dither = (h ^ upper_half(h)) & _LOW_HALF
     q = encode(lookup(driver.returns, (upper << DITHER_BITS) | dither | 1))
     new = (q - (is_negative(driver, h) << 31)).to(torch.int32)

@@ -20,6 +20,7 @@ from mpgd.maps.tables import RETURN_ROW_BITS
 from mpgd.noise.counter import MULTIPLIER
 from mpgd.noise.word import (
     DITHER_BITS,
+    DRAWN_SHIFT,
     FAR,
     FRACTION,
     FRACTION_BITS,
@@ -102,7 +103,7 @@ class Code:
     def input(self, f: Any, h: Any) -> Any:
         """Return U, the argument of B."""
         builder = self.builder
-        drawn = builder.and_(h, longs(FRACTION))
+        drawn = builder.and_(builder.lshr(h, longs(DRAWN_SHIFT)), longs(FRACTION))
         is_unknown = builder.icmp_unsigned("==", f, longs(0))
         upper = builder.select(is_unknown, drawn, builder.sub(longs(FRACTION), f))
         dither = builder.and_(builder.xor(h, builder.lshr(h, longs(32))), longs(_LOW_HALF))
