@@ -1,4 +1,4 @@
-"""Checkpoints of the float64 driver, version 0.1.0, are refused with a sentence."""
+"""Checkpoints of the earlier float64 driver are refused with a sentence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from mpgd import MPGD, perturb
 
 FOLDER = Path(__file__).parents[1] / "data" / "checkpoints"
-REASON = "orbit of the float64 driver of version 0.1, .* start the noise anew"
+REASON = "orbit of the earlier float64 driver, .* start the noise anew"
 
 
 def loaded(name: str) -> tuple[dict[str, Any], list[Tensor]]:

@@ -133,9 +133,9 @@ def _check_tensors(
         dtype = torch.int32 if name in ORBIT_KEYS else torch.int64
         if found.dtype == torch.float64 and dtype == torch.int32 and is_chaotic:
             raise ValueError(
-                f"{name!r} of parameter {ordinal} is an orbit of the float64 driver of version "
-                "0.1, which the 32-bit driver cannot take up; start the noise anew, from the "
-                "saved parameters"
+                f"{name!r} of parameter {ordinal} is an orbit of the earlier float64 driver, "
+                "which the 32-bit driver cannot take up; start the noise anew from the saved "
+                "parameters"
             )
         if found.dtype != dtype and (name not in ORBIT_KEYS or is_chaotic):
             raise ValueError(f"{name!r} of parameter {ordinal} must be {dtype}, got {found.dtype}")
