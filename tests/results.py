@@ -12,18 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from mpgd.experiments import (
-    airfoil,
-    audit,
-    cifar10,
-    digits,
-    ecg,
-    generalization,
-    implicit,
-    limit,
-    noise,
-    valley,
-)
+from mpgd.experiments.airfoil import runs as airfoil
+from mpgd.experiments.audit import runs as audit
+from mpgd.experiments.cifar10 import runs as cifar10
+from mpgd.experiments.digits import runs as digits
+from mpgd.experiments.ecg import runs as ecg
+from mpgd.experiments.generalization import runs as generalization
+from mpgd.experiments.implicit import runs as implicit
+from mpgd.experiments.limit import runs as limit
+from mpgd.experiments.driver import runs as noise
+from mpgd.experiments.valley import runs as valley
 from mpgd.experiments.store import Run, Store
 
 EVERYTHING = (

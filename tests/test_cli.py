@@ -192,7 +192,7 @@ def test_a_missing_extra_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.delitem(sys.modules, "mpgd.experiments.noise_figure", raising=False)
+    monkeypatch.delitem(sys.modules, "mpgd.experiments.driver.figure", raising=False)
     size = ["--steps", "9", "--count", "9"]
     assert cli.main(["noise", *size, "--plot", str(tmp_path / "a.png")]) == cli.FAILED
     expected = 'mpgd: figures need matplotlib: pip install "mpgd[lab]"\n'

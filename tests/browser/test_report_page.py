@@ -11,7 +11,7 @@ import pytest
 from tests import results
 
 from mpgd import report
-from mpgd.experiments import valley
+from mpgd.experiments.valley import runs as valley
 from mpgd.report.page import PARTS
 
 if TYPE_CHECKING:

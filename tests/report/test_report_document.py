@@ -11,14 +11,15 @@ from matplotlib.figure import Figure
 from tests import results
 
 from mpgd import report
-from mpgd.experiments import airfoil, ecg
+from mpgd.experiments.airfoil import runs as airfoil
+from mpgd.experiments.ecg import runs as ecg
 from mpgd.experiments.statistics import Columns
 from mpgd.experiments.store import Record, Run, Store
-from mpgd.report.content import Finding, Findings, Section
-from mpgd.report.curves import Middle, against_gamma
+from mpgd.experiments.content.blocks import Finding, Findings, Section
+from mpgd.experiments.content.curves import Middle, against_gamma
 from mpgd.report.page import PARTS
 from mpgd.report.summary import claims, conclusions
-from mpgd.report.tables import Setting, scheme_table
+from mpgd.experiments.content.tables import Setting, scheme_table
 
 HOSTILE = "<script>alert(1)</script> [x](javascript:y) `code` a|b *bold*"
 AIRFOIL = {"test_rmse": 0.4, "gap": 0.1, "released_gap": 0.1}

@@ -14,8 +14,10 @@ import torch
 from tests import results
 
 from mpgd import report
-from mpgd.experiments import airfoil, cifar10, ecg
-from mpgd.experiments.cifar10_checkpoint import Checkpoint, Progress
+from mpgd.experiments.airfoil import runs as airfoil
+from mpgd.experiments.cifar10 import runs as cifar10
+from mpgd.experiments.ecg import runs as ecg
+from mpgd.experiments.cifar10.checkpoint import Checkpoint, Progress
 from mpgd.experiments.store import Record, Run
 from mpgd.report.page import PARTS
 

@@ -14,7 +14,8 @@ import pytest
 from tests import results
 
 from mpgd import report
-from mpgd.experiments import cifar10, valley
+from mpgd.experiments.cifar10 import runs as cifar10
+from mpgd.experiments.valley import runs as valley
 from mpgd.experiments.store import Run, Store
 from mpgd.report.shelf import read
 

@@ -17,7 +17,7 @@ from itertools import groupby
 from math import isfinite
 from typing import Final
 
-from mpgd.report.content import (
+from mpgd.experiments.content.blocks import (
     ODD,
     WORDS,
     Block,
@@ -36,9 +36,9 @@ from mpgd.report.content import (
     Text,
     undrawn,
 )
+from mpgd.experiments.content.tables import findings_table
 from mpgd.report.drawing import THEMED, themed
 from mpgd.report.summary import MIXED, by_headline, verdicts
-from mpgd.report.tables import findings_table
 
 ICONS: Final = {
     "supported": '<path d="M3.5 8.5l3 3 6-7"/>',

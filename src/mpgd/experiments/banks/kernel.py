@@ -1,0 +1,68 @@
+"""The bank's passes over memory, compiled by numba; import it only where numba is installed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mpgd.noise.counter import MULTIPLIER, STRIDE
+from mpgd.noise.engines.fused import Floats, advance_values, inlined, jitted
+
+_u = np.uint64
+_MULTIPLIER, _STRIDE, _HALF = _u(MULTIPLIER), _u(STRIDE), _u(32)
+
+
+@inlined
+def step_key(key: Any, step: Any) -> Any:
+    """Return the key of one step; see `counter.step_key`."""
+    h = key + step * _STRIDE
+    h = (h ^ (h >> _HALF)) * _MULTIPLIER
+    h = (h ^ (h >> _HALF)) * _MULTIPLIER
+    return h ^ (h >> _HALF)
+
+
+@jitted
+def advance_tensors(
+    s: Floats,
+    values: Floats,
+    sizes: Any,
+    keys: Any,
+    step: Any,
+    table: Floats,
+    threshold: int,
+    product: Any,
+    c0: float,
+    c1: float,
+) -> None:
+    """Write the values of all tensors of all runs and advance them one step, in place.
+
+    Tensors lie one after the other, again and again of the same ``sizes``; each has its own key.
+    """
+    first = 0
+    for k in range(len(keys)):
+        last = first + sizes[k % len(sizes)]
+        part, key = slice(first, last), step_key(keys[k], step)
+        advance_values(s[part], values[part], 0, key, table, threshold, product, c0, c1)
+        first = last
+
+
+@jitted
+def write_terms(
+    out: Floats, v: Floats, twin: Floats, places: Any, strengths: Floats, symmetric: Any
+) -> None:
+    """Write `update.term` of every row: strength times v, or times v - twin.
+
+    Args:
+        out: (row, element).
+        v: (seed, element).
+        twin: the same; not read without a symmetric row.
+        places: the seed of each row.
+        strengths: of each row.
+        symmetric: whether a row takes its twin off.
+    """
+    for row in range(len(out)):
+        place, strength = places[row], strengths[row]
+        for i in range(out.shape[1]):
+            scaled = v[place, i] * strength
+            out[row, i] = scaled - twin[place, i] * strength if symmetric[row] else scaled
