@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests import results
+from tests.results import PARTS
 
 from mpgd import report
 from mpgd.experiments.valley import runs as valley
-from mpgd.report.page import PARTS
 
 if TYPE_CHECKING:
     from tests.browser.conftest import Browser

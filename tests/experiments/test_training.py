@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from mpgd import MPGD
-from mpgd.experiments.nets import shallow
-from mpgd.experiments.data.sources import Split
-from mpgd.experiments.nets.losses import mean_square
-from mpgd.experiments.nets.layout import Layout
+from mpgd.experiments import training
 from mpgd.experiments.banks.released import SWITCHES, SwitchedNoise
 from mpgd.experiments.banks.sources import perturbations
+from mpgd.experiments.data.sources import Split
+from mpgd.experiments.nets.layout import Layout
+from mpgd.experiments.nets.losses import mean_square
 from mpgd.experiments.store import Run
 from mpgd.experiments.training import Problem, minibatches, train
 from mpgd.noise import engines
@@ -194,7 +194,7 @@ def test_training_without_numba_is_the_same(
     run = Run("test", "paper", "mpgd", h, 1)
     (fast,) = perturbations([run], layout.shapes, torch.float64)
     values = [fast.next() for _ in range(40)]
-    for module in (engines, shallow):
+    for module in (engines, training):
         monkeypatch.setattr(module, "has_numba", lambda: False)
     (plain,) = perturbations([run], layout.shapes, torch.float64)
     for pair in values:

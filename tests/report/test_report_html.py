@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 import torch
 from tests import results
+from tests.results import PARTS
 
 from mpgd import report
 from mpgd.experiments.airfoil import runs as airfoil
 from mpgd.experiments.cifar10 import runs as cifar10
-from mpgd.experiments.ecg import runs as ecg
 from mpgd.experiments.cifar10.checkpoint import Checkpoint, Progress
+from mpgd.experiments.ecg import runs as ecg
 from mpgd.experiments.store import Record, Run
-from mpgd.report.page import PARTS
 
 GOING_ON = next(task for task in cifar10.tasks("paper", [7], results.STUDY)
                 if task.scheme.startswith("mpgd"))  # fmt: skip

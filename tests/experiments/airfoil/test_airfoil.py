@@ -9,10 +9,12 @@ import pytest
 
 from mpgd import cli
 from mpgd.experiments import Context, Silent
+from mpgd.experiments.airfoil import EXPERIMENT, training
 from mpgd.experiments.airfoil import runs as airfoil
-from mpgd.experiments.data import sources as data
+from mpgd.experiments.data.airfoil import AIRFOIL
+from mpgd.experiments.data.airfoil import airfoil as load_split
 from mpgd.experiments.data.sources import DataError
-from mpgd.experiments.data.sources import airfoil as load_split
+from mpgd.experiments.experiment import reproduce
 from mpgd.experiments.statistics import by_scheme, by_seed
 
 
@@ -39,7 +41,7 @@ def test_the_printed_baselines_come_out(
     data_folder: Path, scheme: str, rmse: float, gap: float
 ) -> None:
     tasks = [t for t in airfoil.tasks("released", range(1, 6)) if t.scheme == scheme]
-    found = [metrics for _, metrics, _ in airfoil.train(tasks, data_folder)]
+    found = [metrics for _, metrics, _ in training.train(tasks, data_folder)]
     assert np.mean([m["test_rmse"] for m in found]) == pytest.approx(rmse, abs=0.0003)
     assert np.mean([m["released_gap"] for m in found]) == pytest.approx(gap, abs=0.0003)
     if scheme == "gd":  # the true gap is a tenth of what was printed
@@ -70,7 +72,7 @@ def test_levels_are_those_of_the_text_and_those_that_were_run() -> None:
 def test_a_short_run_fills_the_tables(data_folder: Path, tmp_path: Path) -> None:
     listener = Listener()
     context = Context(tmp_path, listener, seeds=2, data=data_folder, protocol="paper")
-    airfoil.run(context, steps=4)
+    reproduce(EXPERIMENT, context, 4)
     assert {len(rows) for rows in listener.tables.values()} == {36}
     assert len(listener.tables) == 2
     verdicts = [line for line in listener.lines if "has a lower" in line]
@@ -81,7 +83,7 @@ def test_a_short_run_fills_the_tables(data_folder: Path, tmp_path: Path) -> None
 
 def test_metrics_have_the_true_gap_and_the_released_one(data_folder: Path) -> None:
     split = load_split(data_folder)
-    found = airfoil.metrics(split.y_train + 0.5, split.y_test + 0.6, split)
+    found = training.metrics(split.y_train + 0.5, split.y_test + 0.6, split)
     assert found["gap"] == pytest.approx(0.6 - 0.5)
     assert found["released_gap"] == pytest.approx(0.6 - 0.25)
 
@@ -93,7 +95,10 @@ def test_without_its_data_it_is_left_out_or_an_error(
     monkeypatch.setenv("MPGD_CACHE", str(tmp_path))
     load_split.cache_clear()
     ran: list[str] = []
-    monkeypatch.setattr(cli, "load", lambda name: lambda context: ran.append(name))
+    load = cli.load
+    monkeypatch.setattr(
+        cli, "load", lambda name: replace(load(name), run=lambda _: ran.append(name))
+    )
     assert cli.main(["reproduce", "--out", str(tmp_path / "out")]) == cli.OK
     shown = " ".join(capsys.readouterr().out.split())
     assert "airfoil is left out: no airfoil_self_noise.dat in" in shown
@@ -101,10 +106,9 @@ def test_without_its_data_it_is_left_out_or_an_error(
     assert "as --data" in shown
     assert "valley" in ran
     assert not {"airfoil", "ecg"} & set(ran)
-    nowhere = replace(data.AIRFOIL, address="http://127.0.0.1:1/airfoil.zip")
-    monkeypatch.setattr(data, "AIRFOIL", nowhere)
+    nowhere = replace(AIRFOIL, address="http://127.0.0.1:1/airfoil.zip")
     with pytest.raises(DataError, match="pass that folder's parent as --data"):
-        airfoil.run(Context(tmp_path))
+        reproduce(replace(EXPERIMENT, data=(nowhere,)), Context(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -13,21 +13,26 @@ import torch
 from mpgd import ChaoticNoise
 from mpgd.experiments import Context, Silent
 from mpgd.experiments.airfoil import runs as airfoil
+from mpgd.experiments.airfoil import training as airfoil_training
+from mpgd.experiments.audit import EXPERIMENT
 from mpgd.experiments.audit import runs as audit
-from mpgd.experiments.data import sources as data
-from mpgd.experiments.ecg import runs as ecg
-from mpgd.experiments.banks import released
-from mpgd.experiments.valley import runs as valley
-from mpgd.experiments.valley import switches as valley_switches
-from mpgd.experiments.audit.runs import PAPER, STUDIES, TOGETHER, Table, tables
-from mpgd.experiments.data.sources import Split
 from mpgd.experiments.audit.deviations import DEVIATIONS, deviate
-from mpgd.experiments.nets.losses import mean_square
-from mpgd.experiments.nets.layout import Layout
+from mpgd.experiments.audit.runs import PAPER, STUDIES, TOGETHER, told
+from mpgd.experiments.banks import released
 from mpgd.experiments.banks.released import SWITCHES
 from mpgd.experiments.banks.sources import levels
+from mpgd.experiments.data.airfoil import airfoil as load_airfoil
+from mpgd.experiments.data.sources import Split
+from mpgd.experiments.ecg import runs as ecg
+from mpgd.experiments.ecg import training as ecg_training
+from mpgd.experiments.experiment import Table, reproduce
+from mpgd.experiments.nets.layout import Layout
+from mpgd.experiments.nets.losses import mean_square
 from mpgd.experiments.store import Run
 from mpgd.experiments.training import Problem, train
+from mpgd.experiments.valley import runs as valley
+from mpgd.experiments.valley import switches as valley_switches
+from mpgd.experiments.valley import training as valley_training
 
 STEPS = 8
 PLAIN, SYMMETRIC = "mpgd plain 0.6 beta 0.5", "mpgd symmetric 0.6 beta 0.5"
@@ -77,17 +82,17 @@ def test_the_gaussians_deviations_make_the_released_gaussian(data_folder: Path) 
     together = deviate(task, ["bare_gaussian", "shared_rows", "two_layers"])
     scripted = pick(ecg.tasks("released", [2], ECG_STEPS), "gaussian")
     (_, ours, _), (_, theirs, _) = (
-        next(ecg.train([each], data_folder)) for each in (together, scripted)
+        next(ecg_training.train([each], data_folder)) for each in (together, scripted)
     )
     assert ours == {name: pytest.approx(x, rel=1e-9) for name, x in theirs.items()}
 
     task = pick(airfoil.tasks("paper", [2], STEPS), "gaussian plain 0.6")
     together = deviate(task, ["bare_gaussian", "shared_rows"])
-    whole = data.airfoil(data_folder)
+    whole = load_airfoil(data_folder)
     parts = (whole.x_train, whole.y_train, whole.x_test, whole.y_test)
     split, layout = Split(*(part.float() for part in parts)), Layout((5, 16, 1), torch.relu)
     trained = train(Problem(layout, split, mean_square, torch.float32), [together])
-    _, outputs = airfoil.script(
+    _, outputs = airfoil_training.script(
         whole, 2, STEPS, together.hyperparameters["mu"], together.hyperparameters["sigma"]
     )
     assert torch.allclose(layout.forward(trained.before, split.x_test)[0], outputs, atol=1e-5)
@@ -120,7 +125,7 @@ def switched(protocol: str, scheme: str, *deviations: str, steps: int = 300) -> 
 @pytest.mark.parametrize("scheme", ["gd", "gaussian plain 0.7", "mpgd plain 0.7 beta 0.5"])
 def test_the_valley_without_deviations_is_the_papers(scheme: str) -> None:
     runs = switched("paper", scheme)
-    expected = [metrics["trace"] for _, metrics, _ in valley.train(runs)]
+    expected = [metrics["trace"] for _, metrics, _ in valley_training.train(runs)]
     found = [metrics["trace"] for _, metrics, _ in valley_switches.train(runs)]
     assert found == pytest.approx(expected, rel=1e-11)
 
@@ -133,15 +138,17 @@ def test_all_switches_of_the_valley_move_as_the_script_does(
     """Given the script's noise; v's own multiplicative driver is there for the twin to differ."""
     on = [name for name in valley_switches.MOTION if name != missing]
     (run, _) = switched("released", scheme, *on, steps=2000)
-    on_u, on_v, multiplicative = torch.tensor(valley._released_noise(run), dtype=torch.float64)
-    mu, sigma = valley._released_levels(run.hyperparameters)
+    on_u, on_v, multiplicative = torch.tensor(
+        valley_training._released_noise(run), dtype=torch.float64
+    )
+    mu, sigma = valley_training._released_levels(run.hyperparameters)
     noise = zip(
         mu * torch.stack([multiplicative, multiplicative.flip(0)], 1)[:, None],
         sigma * torch.stack([on_u, on_v], 1)[:, None],
         strict=True,
     )
     u, v = valley_switches.moved(valley_switches.SCALAR_START[None], [run], noise)[0]
-    *_, end = valley.released_path(run)
+    *_, end = valley_training.released_path(run)
     assert ((float(u), float(v)) == pytest.approx(end, rel=1e-9)) is (missing is None)
 
 
@@ -173,9 +180,9 @@ def test_a_short_audit_prints_what_the_store_tells_again(
     monkeypatch.setattr(released, "ITERATES", 20)
     listener = Listener()
     context = Context(tmp_path, listener, seeds=2, data=data_folder)
-    audit.run(context, STEPS)
+    reproduce(EXPERIMENT, context, STEPS)
     records = list(context.store.records())
-    assert tables(records, STEPS) == listener.tables
+    assert told(records) == listener.tables
     assert len(listener.tables) == sum(len(study.cases) for study in STUDIES.values())
     by_title = {title: rows for title, _, rows in listener.tables}
     for name, study in STUDIES.items():
@@ -189,7 +196,7 @@ def test_a_short_audit_prints_what_the_store_tells_again(
     before = {path: path.stat().st_mtime_ns for path in context.store.folder.iterdir()}
     gone = next(r for r in records if r.run.experiment == "audit")
     context.store.path(gone.run).unlink()
-    audit.run(context, STEPS)
+    reproduce(EXPERIMENT, context, STEPS)
     after = {path: path.stat().st_mtime_ns for path in context.store.folder.iterdir()}
     assert {path for path in before if before[path] != after[path]} == {
         context.store.path(gone.run)
@@ -211,7 +218,7 @@ def test_a_study_without_data_is_left_out(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.delenv("MPGD_DATA", raising=False)
     monkeypatch.setenv("MPGD_CACHE", str(tmp_path / "cache"))
     listener = Listener()
-    audit.run(Context(tmp_path, listener, seeds=1), STEPS)
+    reproduce(EXPERIMENT, Context(tmp_path, listener, seeds=1), STEPS)
     assert {title.split(", ")[1] for title, _, _ in listener.tables} == {"valley"}
     said = "\n".join(listener.lines)
     assert "audit: airfoil is left out: no airfoil_self_noise.dat in" in said

@@ -12,11 +12,15 @@ import pytest
 import torch
 
 from mpgd import cli
-from mpgd.experiments import Context, Silent, find, lacks
-from mpgd.experiments.cifar10 import runs as cifar10
+from mpgd.experiments import Context, Silent, find, load
+from mpgd.experiments.banks.released import SWITCHES, iterate
 from mpgd.experiments.cifar10 import one_step as cifar10_step
-from mpgd.experiments.cifar10.runs import DEVIATIONS, FULL, REDUCED, tasks
+from mpgd.experiments.cifar10 import reproduction
+from mpgd.experiments.cifar10 import runs as cifar10
 from mpgd.experiments.cifar10.perturbation import ScriptNoise, make_optimizer, make_perturbation
+from mpgd.experiments.cifar10.processes import Processes
+from mpgd.experiments.cifar10.resnet import ResNet18
+from mpgd.experiments.cifar10.runs import DEVIATIONS, FULL, REDUCED, tasks
 from mpgd.experiments.cifar10.training import (
     FullBatch,
     load_images,
@@ -24,8 +28,6 @@ from mpgd.experiments.cifar10.training import (
     make_stepper,
     train,
 )
-from mpgd.experiments.banks.released import SWITCHES, iterate
-from mpgd.experiments.cifar10.resnet import ResNet18
 from mpgd.experiments.store import Run
 from mpgd.maps import ThalerMap
 from mpgd.noise.driver import values
@@ -43,7 +45,7 @@ def task(name: str, protocol: str = "paper", deviations: Sequence[str] = (), **o
 def after_a_step(run: Run, data: Path) -> ResNet18:
     model = make_model(run)
     training, _ = load_images(run.hyperparameters, data)
-    make_stepper(run, model, training, cifar10.Processes()).step(0)
+    make_stepper(run, model, training, Processes()).step(0)
     return model
 
 
@@ -82,7 +84,7 @@ def test_the_full_recipe_is_the_papers() -> None:
 
 
 def test_it_runs_only_when_named() -> None:
-    assert "`mpgd reproduce cifar10` runs it" in str(lacks("cifar10"))
+    assert "`mpgd reproduce cifar10` runs it" in str(load("cifar10").lacks())
     assert find(["cifar10"]) == ["cifar10"]
 
 
@@ -132,7 +134,7 @@ def test_fading_weights_count_early_blocks_less(data_folder: Path) -> None:
     training, _ = load_images(ON_CPU, data_folder)
     for deviations, weights in (([], [1, 1, 1]), (["fading_weights"], [4 / 9, 2 / 3, 1])):
         run = task("gd", deviations=deviations)
-        stepper = make_stepper(run, make_model(run), training, cifar10.Processes())
+        stepper = make_stepper(run, make_model(run), training, Processes())
         assert isinstance(stepper, FullBatch)
         assert stepper.blocks.weights == pytest.approx(weights)
 
@@ -238,7 +240,7 @@ def test_a_tiny_study_gives_tables_verdicts_and_no_leftovers(
 ) -> None:
     heard = Heard()
     context = Context(tmp_path, heard, seeds=1, data=data_folder)
-    cifar10.run(context, TINY | {"steps": 2})
+    reproduction.run(context, TINY | {"steps": 2})
     assert "tiny study on cpu" in heard.lines[0]
     for protocol, count in (("paper", 19), ("released", 11)):
         for title in ("validation accuracy, %", "accuracy gap, %"):
@@ -259,9 +261,9 @@ def test_on_a_cpu_the_reduced_study_is_chosen_and_said(
 ) -> None:
     wanted: list[Any] = []
     heard = Heard()
-    monkeypatch.setattr(cifar10, "complete", lambda context, runs, *rest: wanted.extend(runs) or [])
-    monkeypatch.setattr(cifar10, "report", lambda *rest: None)
-    cifar10.run(Context(tmp_path, heard, data=data_folder))
+    kept = lambda context, runs, *rest: wanted.extend(runs) or []  # noqa: E731
+    monkeypatch.setattr(reproduction, "complete", kept)
+    reproduction.run(Context(tmp_path, heard, data=data_folder))
     assert all(run.hyperparameters["study"] == "reduced" for run in wanted)
     assert len(wanted) == 5 * 30
     assert "reduced study" in heard.lines[0]

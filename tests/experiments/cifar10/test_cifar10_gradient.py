@@ -15,9 +15,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from mpgd.experiments.cifar10.images import Blocks, block_weights
+from mpgd.experiments.cifar10.resnet import ResNet18
 from mpgd.experiments.cifar10.training import Tally
 from mpgd.experiments.data.cifar10 import cifar10
-from mpgd.experiments.cifar10.resnet import ResNet18
 from mpgd.optim import full_batch
 
 COUNT, CPU = 512, torch.device("cpu")

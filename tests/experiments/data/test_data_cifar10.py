@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from mpgd.experiments.data import cifar10 as data_cifar10
-from mpgd.experiments.data.sources import DataError
 from mpgd.experiments.data.cifar10 import (
     BINARY,
     HASHES,
@@ -19,6 +18,7 @@ from mpgd.experiments.data.cifar10 import (
     read_binary,
     read_pickle,
 )
+from mpgd.experiments.data.sources import DataError
 
 HASH = HASHES["test_batch.bin"]
 

@@ -20,19 +20,12 @@ import numpy as np
 import pytest
 
 from mpgd import cli
-from mpgd.experiments import lacks
+from mpgd.experiments import load
 from mpgd.experiments.data import sources as data
-from mpgd.experiments.data.sources import (
-    AIRFOIL,
-    ECG5000,
-    DataError,
-    Source,
-    airfoil,
-    digits,
-    ecg5000,
-    locate,
-    read_numbers,
-)
+from mpgd.experiments.data.airfoil import AIRFOIL, airfoil
+from mpgd.experiments.data.digits import digits
+from mpgd.experiments.data.ecg5000 import ECG5000, ecg5000
+from mpgd.experiments.data.sources import DataError, Source, locate, read_numbers
 
 
 def test_airfoil_has_the_papers_split(data_folder: Path) -> None:
@@ -257,7 +250,8 @@ def test_a_file_that_cannot_be_placed_leaves_no_part(
 CHILD = """
 import sys
 from dataclasses import replace
-from mpgd.experiments.data.sources import AIRFOIL, locate
+from mpgd.experiments.data.airfoil import AIRFOIL
+from mpgd.experiments.data.sources import locate
 locate(replace(AIRFOIL, address=sys.argv[1]), "airfoil_self_noise.dat")
 """
 
@@ -304,15 +298,12 @@ def test_a_named_experiment_downloads_its_data_and_no_name_says_how(
     address, answers = server
     answers["/it.zip"] = sends(zipped(data_folder / "airfoil", AIRFOIL.files))
     ours = replace(AIRFOIL, address=f"{address}/it.zip")
-    monkeypatch.setattr(data, "AIRFOIL", ours)
-    monkeypatch.setitem(data.SOURCES, "airfoil", ours)
-    airfoil.cache_clear()
-    said = lacks("airfoil")
+    study = replace(load("airfoil"), data=(ours,), runs=lambda *size: [], told=lambda records: [])
+    said = study.lacks()
     assert said is not None
     for part in ("`mpgd reproduce airfoil` downloads", "sha256 74c75fd7", ours.address, "--data"):
         assert part in said
-    monkeypatch.setattr(cli, "load", lambda name: lambda context: airfoil(context.data))
+    monkeypatch.setattr(cli, "load", lambda name: study)
     assert cli.main(["reproduce", "airfoil", "--out", str(tmp_path / "out")]) == cli.OK
     assert left(cache) == ["airfoil_self_noise.dat"]
-    assert lacks("airfoil") is None
-    airfoil.cache_clear()
+    assert study.lacks() is None

@@ -8,8 +8,10 @@ from torch.nn.functional import cross_entropy
 
 from mpgd import MPGD
 from mpgd.experiments import Context
+from mpgd.experiments.data.digits import digits as load_split
+from mpgd.experiments.digits import EXPERIMENT, training
 from mpgd.experiments.digits import runs as digits
-from mpgd.experiments.data.sources import digits as load_split
+from mpgd.experiments.experiment import reproduce
 from mpgd.experiments.nets.losses import class_entropy, slope
 from mpgd.experiments.store import Record, Run
 
@@ -28,14 +30,14 @@ def test_the_loss_and_its_slope_are_torchs(own: bool) -> None:
 
 
 def pick(scheme: str, steps: int) -> Run:
-    return next(task for task in digits.tasks([7], steps) if task.scheme == scheme)
+    return next(task for task in digits.tasks("paper", [7], steps) if task.scheme == scheme)
 
 
 @pytest.mark.parametrize("name", ["mpgd plain 0.6 beta 0.5", "mpgd symmetric 0.65 beta 0.5"])
 def test_a_run_is_what_the_optimizer_does(name: str) -> None:
     """The net in the batch, and a torch net stepped by `MPGD` with the same seed."""
     task, split = pick(name, 20), load_split()
-    found = {run.scheme: metrics for run, metrics, _ in digits.train([pick("gd", 20), task])}
+    found = {run.scheme: metrics for run, metrics, _ in training.train([pick("gd", 20), task])}
     h = task.hyperparameters
     with torch.random.fork_rng():
         torch.manual_seed(task.seed)
@@ -51,7 +53,7 @@ def test_a_run_is_what_the_optimizer_does(name: str) -> None:
         cross_entropy(net(split.x_train), split.y_train).backward()
         optimizer.step()
     with torch.no_grad():
-        expected = digits.metrics(net(split.x_train), net(split.x_test), split)
+        expected = training.metrics(net(split.x_train), net(split.x_test), split)
     assert found[name] == {key: pytest.approx(x, rel=1e-9) for key, x in expected.items()}
     assert found["gd"] != found[name]
 
@@ -59,7 +61,7 @@ def test_a_run_is_what_the_optimizer_does(name: str) -> None:
 def test_metrics_are_per_cent_and_gaps_are_positive_for_overfitting() -> None:
     split = load_split()
     right, flat = (torch.nn.functional.one_hot(split.y_train) * 9.0, torch.zeros(1497, 10))
-    found = digits.metrics(right.double(), flat.double(), split)
+    found = training.metrics(right.double(), flat.double(), split)
     assert found["train_accuracy"] == 100.0
     assert found["test_accuracy"] == pytest.approx(100 * float((split.y_test == 0).double().mean()))
     assert found["gap"] == pytest.approx(found["test_loss"] - found["train_loss"])
@@ -68,7 +70,7 @@ def test_metrics_are_per_cent_and_gaps_are_positive_for_overfitting() -> None:
 
 
 def test_descent_learns() -> None:
-    ((_, found, curves),) = digits.train([pick("gd", 300)])
+    ((_, found, curves),) = training.train([pick("gd", 300)])
     assert found["test_accuracy"] > 85
     assert curves["train_loss"][0] > 2
     assert found["train_loss"] < 0.5
@@ -76,10 +78,11 @@ def test_descent_learns() -> None:
 
 def test_a_short_run_has_every_scheme_in_each_table_and_its_verdicts(tmp_path: Path) -> None:
     context = Context(tmp_path, seeds=2)
-    digits.run(context, steps=3)
+    reproduce(EXPERIMENT, context, 3)
     records: list[Record] = sorted(context.store.records(), key=lambda record: record.run.seed)
     assert len(records) == 2 * (1 + 1 + 8 + 8 + 1)
-    tables = digits.tables(records)
+    told = list(digits.COMPARISON.told(records))
+    tables = [item for item in told if isinstance(item, tuple)]
     assert [title for title, _, _ in tables] == [
         "digits: test accuracy, %",
         "digits: test loss",
@@ -91,4 +94,4 @@ def test_a_short_run_has_every_scheme_in_each_table_and_its_verdicts(tmp_path: P
         mpgd = [row for row in rows if row[0].startswith("mpgd")]
         assert len(mpgd) == 8
         assert all(row[-1] for row in mpgd)  # each has its Gaussian
-    assert len(digits.verdicts(records)) == 2 * 3 * 2
+    assert len(told) - len(tables) == 2 * 3 * 2

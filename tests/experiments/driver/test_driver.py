@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,10 @@ import pytest
 
 from mpgd import ChaoticNoise, StableLaw, ThalerMap
 from mpgd.experiments import EXPERIMENTS, Context, find, load
-from mpgd.experiments.driver import runs as noise
+from mpgd.experiments.driver import EXPERIMENT
+from mpgd.experiments.driver import training as noise
 from mpgd.experiments.driver.runs import Sizes
+from mpgd.experiments.experiment import reproduce
 
 SMALL = Sizes(shown=50, steps=(100, 2000), count=4000, orbits=20_000, rounds=20)
 
@@ -18,7 +21,7 @@ SMALL = Sizes(shown=50, steps=(100, 2000), count=4000, orbits=20_000, rounds=20)
 @pytest.fixture(scope="module")
 def context(tmp_path_factory: pytest.TempPathFactory) -> Context:
     context = Context(tmp_path_factory.mktemp("out"))
-    noise.run(context, SMALL)
+    reproduce(EXPERIMENT, context, SMALL)
     return context
 
 
@@ -57,12 +60,12 @@ def test_a_second_run_computes_nothing(context: Context, monkeypatch: pytest.Mon
     def refuse(task: object) -> None:
         raise AssertionError("computed again")
 
-    monkeypatch.setattr(noise, "_work", refuse)
+    monkeypatch.setattr(noise, "work", refuse)
     (context.out / "noise.png").unlink()
-    noise.run(context, SMALL)
+    reproduce(EXPERIMENT, context, SMALL)
     assert (context.out / "noise.png").exists()
     with pytest.raises(AssertionError, match="computed again"):
-        noise.run(context, SMALL, seed=1)
+        reproduce(EXPERIMENT, context, replace(SMALL, count=9))
 
 
 def test_the_orbit_is_one_of_the_map() -> None:
@@ -97,7 +100,7 @@ def test_a_noise_near_gamma_one_has_no_distance_but_has_its_numbers(tmp_path: Pa
 def test_the_registry() -> None:
     assert find(["noise"]) == ["noise"]
     assert find([]) == list(EXPERIMENTS)
-    assert load("noise") is noise.run
+    assert load("noise") is EXPERIMENT
     with pytest.raises(ValueError, match="'niose'; did you mean 'noise'"):
         find(["niose"])
     with pytest.raises(ValueError, match="'q'; there are: noise, "):

@@ -12,25 +12,20 @@ from torch import nn
 from mpgd import ChaoticNoise, GaussianNoise
 from mpgd.curvature import hessian_trace
 from mpgd.experiments import Context, Silent
-from mpgd.experiments.generalization import runs as generalization
-from mpgd.experiments.generalization.runs import (
-    GAMMAS,
-    SCHEMES,
-    Verdict,
-    fitted_change,
-    judge,
-    verdicts,
-)
-from mpgd.experiments.generalization.training import (
+from mpgd.experiments.experiment import reproduce
+from mpgd.experiments.generalization import EXPERIMENT, runs, training
+from mpgd.experiments.generalization.nets import (
     Data,
-    Training,
+    descend,
     hessian_traces,
     initial,
     losses_of,
-    train,
 )
+from mpgd.experiments.generalization.runs import GAMMAS, SCHEMES, Size, Training
+from mpgd.experiments.generalization.verdicts import Verdict, fitted_change, judge, verdicts
 
 SMALL = Training(eta=0.5, strength=0.002, steps=1040, hidden=3, every=20, coordinates=5, probes=2)
+SIZE = Size({"digits": SMALL}, 3)
 
 
 class Spoken(Silent):
@@ -47,7 +42,7 @@ class Spoken(Silent):
 @pytest.fixture(scope="module")
 def context(tmp_path_factory: pytest.TempPathFactory) -> Context:
     context = Context(tmp_path_factory.mktemp("out"), Spoken())
-    generalization.run(context, {"digits": SMALL}, seeds=3)
+    reproduce(EXPERIMENT, context, SIZE)
     return context
 
 
@@ -85,31 +80,31 @@ def test_a_second_run_trains_nothing(context: Context, monkeypatch: pytest.Monke
     def refuse(*arguments: object) -> None:
         raise AssertionError("trained again")
 
-    monkeypatch.setattr(generalization, "train", refuse)
-    generalization.run(context, {"digits": SMALL}, seeds=3)
+    monkeypatch.setattr(training, "descend", refuse)
+    reproduce(EXPERIMENT, context, SIZE)
     with pytest.raises(AssertionError, match="trained again"):
-        generalization.run(context, {"digits": SMALL}, seeds=3, seed=1)
+        reproduce(EXPERIMENT, context, Size({"digits": SMALL}, 2))
 
 
 def test_airfoil_is_left_out_in_words_where_it_is_not(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(generalization, "is_available", lambda source, folder: False)
+    monkeypatch.setattr(runs, "is_available", lambda source, folder: False)
     spoken = Spoken()
     again = Context(context.out, spoken)
-    generalization.run(again, {"digits": SMALL, "airfoil": SMALL}, seeds=3)
+    reproduce(EXPERIMENT, again, Size({"digits": SMALL, "airfoil": SMALL}, 3))
     assert any("airfoil is left out: set MPGD_DATA" in line for line in spoken.lines)
 
 
 def test_airfoil_has_one_split_for_all_seeds(context: Context, data_folder: Path) -> None:
-    found = generalization.load_data("airfoil", 2, 0, context)
+    found = training.load_data("airfoil", 2, 0, data_folder)
     assert found.x_train.shape == (2, 5, 1202)
     assert found.outputs == 1
     assert torch.equal(found.x_test[0], found.x_test[1])
 
 
 def test_digits_are_split_anew_for_every_seed(context: Context) -> None:
-    found = generalization.load_data("digits", 2, 0, context)
+    found = training.load_data("digits", 2, 0)
     assert found.x_train.shape == (2, 64, 256)
     assert found.outputs == 10
     assert found.y_test.shape == (2, 1797 - 256)
@@ -139,7 +134,7 @@ def test_losses_and_traces_are_those_of_a_torch_model(classes: int) -> None:
 def test_a_scheme_trains_the_same_beside_others() -> None:
     how = Training(0.1, 0.01, steps=30, hidden=3, every=10, points=5, coordinates=4, probes=2)
     noises = [None, GaussianNoise(1.0), ChaoticNoise(0.7)]
-    together, alone = train(data(), noises, how, 0), train(data(), noises[2:], how, 0)
+    together, alone = descend(data(), noises, how, 0), descend(data(), noises[2:], how, 0)
     np.testing.assert_allclose(together.test[2], alone.test[0], rtol=1e-4)
     assert together.points.shape == (3, 2, 5, 4)
     assert together.train.shape == (3, 2, 4)
@@ -152,7 +147,7 @@ def test_a_step_has_the_variance_asked_for() -> None:
     flat = Data("flat", flat.x_train * 0, flat.y_train, flat.x_test * 0, flat.y_test)
     how = Training(1e-12, 0.3, steps=1, hidden=400, every=1, points=1, coordinates=3600, probes=1)
     noises = [None, GaussianNoise(1.0), ChaoticNoise(0.6)]
-    trained = train(flat, noises, how, 0)
+    trained = descend(flat, noises, how, 0)
     moved = trained.points[:, :, 0] - trained.points[:1, :, 0]
     spread = (moved**2).mean(axis=(1, 2)) / (1 + (trained.points[0, :, 0] ** 2).mean())
     assert spread[1:] == pytest.approx([0.09, 0.09], rel=0.1)

@@ -8,8 +8,11 @@ import pytest
 import torch
 
 from mpgd.experiments import Context
+from mpgd.experiments.experiment import reproduce
+from mpgd.experiments.implicit import EXPERIMENT, training
 from mpgd.experiments.implicit import runs as implicit
-from mpgd.experiments.implicit.runs import PROBLEMS, Case, Counts, cases, deviation, verdict
+from mpgd.experiments.implicit.runs import PROBLEMS, Case, Counts, cases
+from mpgd.experiments.implicit.section import deviation, verdict
 
 SMALL = Counts(small=4000, network=600)
 
@@ -17,7 +20,7 @@ SMALL = Counts(small=4000, network=600)
 @pytest.fixture(scope="module")
 def context(tmp_path_factory: pytest.TempPathFactory) -> Context:
     context = Context(tmp_path_factory.mktemp("out"))
-    implicit.run(context, SMALL)
+    reproduce(EXPERIMENT, context, SMALL)
     return context
 
 
@@ -54,14 +57,14 @@ def test_a_second_run_computes_nothing(context: Context, monkeypatch: pytest.Mon
     def refuse(task: object) -> None:
         raise AssertionError("computed again")
 
-    monkeypatch.setattr(implicit, "_work", refuse)
-    implicit.run(context, SMALL)
+    monkeypatch.setattr(training, "work", refuse)
+    reproduce(EXPERIMENT, context, SMALL)
     with pytest.raises(AssertionError, match="computed again"):
-        implicit.run(context, SMALL, seed=1)
+        reproduce(EXPERIMENT, context, replace(SMALL, network=7))
 
 
 def test_extrapolation_removes_two_orders() -> None:
-    weights = torch.tensor(implicit.RICHARDSON, dtype=torch.float64)
+    weights = torch.tensor(training.RICHARDSON, dtype=torch.float64)
     eps = torch.tensor(implicit.EPSILONS, dtype=torch.float64)
     assert float(weights @ (3 + 5 * eps**2 - 7 * eps**4)) == pytest.approx(3, abs=1e-12)
     assert float(weights @ eps**6) != pytest.approx(0, abs=1e-12)
@@ -69,7 +72,7 @@ def test_extrapolation_removes_two_orders() -> None:
 
 def test_plain_descent_has_no_excess() -> None:
     """The odd orders and the base cancel exactly: without noise every D is zero."""
-    D = implicit.measure(PROBLEMS["network"], Case(0.0, 0.0, 0.0, True), 5, seed=0)
+    D = training.measure(PROBLEMS["network"], Case(0.0, 0.0, 0.0, True), 5, seed=0)
     assert float(D.abs().max()) < 1e-12
 
 

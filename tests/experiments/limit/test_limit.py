@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 import torch
 
 from mpgd.experiments import Context
+from mpgd.experiments.experiment import reproduce
+from mpgd.experiments.limit import EXPERIMENT, training
 from mpgd.experiments.limit import runs as limit
 from mpgd.experiments.limit.runs import LOSSES, SIZES, Sizes
 from mpgd.experiments.store import Record
@@ -19,7 +22,7 @@ SMALL = Sizes(m=(10, 300), paths=1500, reference=2000, steps=25, resamples=5, jo
 @pytest.fixture(scope="module")
 def context(tmp_path_factory: pytest.TempPathFactory) -> Context:
     context = Context(tmp_path_factory.mktemp("out"))
-    limit.run(context, SMALL)
+    reproduce(EXPERIMENT, context, SMALL)
     return context
 
 
@@ -100,8 +103,8 @@ def test_a_second_run_computes_nothing(
     def refuse(task: object) -> None:
         raise AssertionError("computed again")
 
-    monkeypatch.setattr(limit, "_work", refuse)
-    monkeypatch.setattr(limit, "_draw", lambda *_: None)
-    limit.run(context, SMALL)
+    monkeypatch.setattr(training, "work", refuse)
+    quick = replace(EXPERIMENT, figures=None)
+    reproduce(quick, context, SMALL)
     with pytest.raises(AssertionError, match="computed again"):
-        limit.run(Context(tmp_path), SMALL)
+        reproduce(quick, Context(tmp_path), SMALL)

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 from torch.func import grad_and_value, vmap
 
-from mpgd.experiments.nets import backprop
-from mpgd.experiments.nets import shallow
-from mpgd.experiments.nets.backprop import Backpropagation, Examples
+from mpgd.experiments.nets import backprop, shallow
+from mpgd.experiments.nets.backprop import Backpropagation
+from mpgd.experiments.nets.layout import Examples, Layout
 from mpgd.experiments.nets.losses import Loss, cross_entropy, mean_square, slope
-from mpgd.experiments.nets.layout import Layout
+from mpgd.experiments.training import is_shallow
 
 COUNT = 300  # examples; no multiple of a block
 
@@ -80,7 +80,7 @@ def test_closed_forms_are_the_gradients_of_torch_func(
 @pytest.mark.parametrize("widths", [(5, 16, 1), (1, 1, 1), (3, 40, 1)])
 def test_the_compiled_gradient_is_the_same(nets: int | None, widths: tuple[int, ...]) -> None:
     layout = Layout(widths, torch.relu)
-    assert shallow.is_shallow(layout, mean_square, torch.float64)
+    assert is_shallow(layout, mean_square, torch.float64)
     x, (inputs, targets) = layout.initial(range(5), torch.float64), data(layout, nets)
     found = shallow.gradient(x, Examples.of(inputs, targets))
     assert all(map(close, found, oracle(layout, mean_square, x, inputs, targets)))
@@ -96,7 +96,7 @@ def test_a_compiled_gradient_does_not_depend_on_its_neighbours() -> None:
 BITS = """
 import torch
 from mpgd.experiments.nets import shallow
-from mpgd.experiments.nets.backprop import Examples
+from mpgd.experiments.nets.layout import Examples
 from mpgd.experiments.nets.layout import Layout
 inputs = torch.randn(300, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 x = Layout((5, 16, 1), torch.relu).initial(range(5), torch.float64)
@@ -130,7 +130,7 @@ def test_a_compiled_gradient_has_the_same_bits_when_it_comes_from_the_cache(tmp_
 def test_the_compiled_gradient_is_for_its_own_nets_only(
     layout: Layout, loss: Loss, dtype: torch.dtype
 ) -> None:
-    assert not shallow.is_shallow(layout, loss, dtype)
+    assert not is_shallow(layout, loss, dtype)
 
 
 @pytest.mark.parametrize("loss", [mean_square, cross_entropy])

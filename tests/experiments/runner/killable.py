@@ -10,11 +10,12 @@ from pathlib import Path
 import torch
 
 from mpgd.experiments import Context
-from mpgd.experiments.valley import runs as valley
-from mpgd.experiments.runner import complete
 from mpgd.experiments.banks.sources import perturbations
+from mpgd.experiments.runner import complete
 from mpgd.experiments.store import Run
 from mpgd.experiments.training import Result
+from mpgd.experiments.valley import runs as valley
+from mpgd.experiments.valley import training
 
 SIZE = 4  # of a batch
 
@@ -29,14 +30,14 @@ def train(runs: list[Run], log: Path) -> Iterator[Result]:
     with log.open("a") as file:
         file.write("".join(f"{run.key}\n" for run in runs))
     noises = noise_of(runs)
-    for run, metrics, curves in valley.train(runs):
+    for run, metrics, curves in training.train(runs):
         yield run, {**metrics, "noise": noises[run.key]}, curves
 
 
 def noise_of(runs: list[Run]) -> dict[str, str]:
     """Return a digest of the bits of every run's noise, as it is in this batch."""
     sums = [hashlib.sha256() for _ in runs]
-    for source in perturbations(runs, valley.SHAPES, torch.float64):
+    for source in perturbations(runs, training.SHAPES, torch.float64):
         for _ in range(10):
             terms = torch.stack(source.next())
             for place, row in enumerate(source.rows.tolist()):
@@ -50,4 +51,4 @@ def sweep(folder: Path, log: Path, workers: int) -> None:
 
 
 torch.set_num_threads(1)
-list(valley.train(tasks(2)))  # loads the compiled kernels and the tables of the maps
+list(training.train(tasks(2)))  # loads the compiled kernels and the tables of the maps

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.experiments import killable
+from tests.experiments.runner import killable
 
 from mpgd.experiments import Context
 from mpgd.experiments.runner import complete

@@ -17,11 +17,12 @@ import pytest
 from tests.conftest import hear_interrupts
 
 from mpgd.experiments import Context, Silent
-from mpgd.experiments import runner
-from mpgd.experiments.valley import runs as valley
-from mpgd.experiments.runner import WorkerError, complete, split
+from mpgd.experiments.runner import complete, processes, split
+from mpgd.experiments.runner.processes import WorkerError
 from mpgd.experiments.store import Run
 from mpgd.experiments.training import Result
+from mpgd.experiments.valley import runs as valley
+from mpgd.experiments.valley import training
 
 SEEDS = (1, 2)
 Table = dict[str, dict[str, Any]]
@@ -31,7 +32,7 @@ def tasks(steps: int = 40) -> list[Run]:
     return valley.tasks("paper", SEEDS, steps)
 
 
-def table(context: Context, train: Any = valley.train, size: int = 4, steps: int = 40) -> Table:
+def table(context: Context, train: Any = training.train, size: int = 4, steps: int = 40) -> Table:
     records = complete(context, tasks(steps), train, lambda run: size)
     return {record.run.canonical: dict(record.metrics) for record in records}
 
@@ -55,7 +56,7 @@ def killed_once(
     try:
         mark.touch(exist_ok=False)
     except FileExistsError:
-        yield from valley.train(runs)
+        yield from training.train(runs)
     else:
         os.kill(os.getpid(), by)
 
@@ -112,7 +113,7 @@ def test_two_workers_make_the_same_table_and_a_killed_one_costs_its_batch(
 def test_a_batch_that_kills_every_worker_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "ATTEMPTS", 1)
+    monkeypatch.setattr(processes, "ATTEMPTS", 1)
     context = Context(tmp_path, workers=2)
     with pytest.raises(WorkerError, match=r"workers died 1 times at 8 runs of valley"):
         table(context, killed_always, size=8)
@@ -126,9 +127,10 @@ def test_an_error_in_training_is_the_callers(tmp_path: Path) -> None:
 SHORT = """
 import sys
 from functools import partial
+from dataclasses import replace
 from mpgd import cli
-from mpgd.experiments.valley import runs as valley
-cli.load = lambda name: partial(valley.run, steps={steps})
+from mpgd.experiments.valley import EXPERIMENT
+cli.load = lambda name: replace(EXPERIMENT, runs=partial(EXPERIMENT.runs, steps={steps}))
 sys.exit(cli.main(sys.argv[1:]))
 """
 
@@ -184,7 +186,7 @@ def test_two_sweeps_at_once_make_the_table_of_one(earlier: Path) -> None:
     found = stored(earlier)
     for protocol in ("paper", "released"):
         own = [run for run in runs if run.protocol == protocol]
-        alone = {run.canonical: dict(metrics) for run, metrics, _ in valley.train(own)}
+        alone = {run.canonical: dict(metrics) for run, metrics, _ in training.train(own)}
         assert same({key: found[key] for key in alone}, alone)
     assert {path.suffix for path in (earlier / "runs").iterdir()} == {".json"}
 
