@@ -60,7 +60,7 @@ def test_only_what_is_said_becomes_a_hyperparameter() -> None:
 
 
 def test_an_unknown_noise_is_named() -> None:
-    with pytest.raises(ValueError, match="noise must be one of 'none', .* got 'typo'"):
+    with pytest.raises(ValueError, match=r"noise must be one of 'none', .* got 'typo'"):
         Scheme("typo")
 
 

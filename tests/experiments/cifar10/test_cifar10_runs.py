@@ -148,12 +148,12 @@ import os, sys, torch
 from functools import partial
 from pathlib import Path
 from mpgd.experiments import Context
-from mpgd.experiments.cifar10 import reproduction as cifar10
+from mpgd.experiments.cifar10 import reproduction as cifar10, training
 torch.set_num_threads(1)
 every = cifar10.tasks
 cifar10.tasks = lambda *rest: [run for run in every(*rest) if run.scheme in {schemes!r}]
 cifar10.tell = lambda *rest: None
-cifar10.train = partial(cifar10.train, every=0.0)
+cifar10.train = training.train = partial(cifar10.train, every=0.0)
 cifar10.Checkpoint.remove = lambda self: None  # states are kept, to be compared
 cifar10.run(Context(Path(sys.argv[1]), protocol="paper", seeds=1), {study!r})
 names = [open(f"/proc/self/task/{{each}}/comm").read() for each in os.listdir("/proc/self/task")]

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from tests.experiments.runner import killable
 
+import mpgd
 from mpgd.experiments import Context
 from mpgd.experiments.runner import complete
 from mpgd.experiments.store import Store
@@ -103,7 +104,8 @@ def random_moment(folder: Path, rng: random.Random) -> None:
 def test_twenty_kills_leave_no_trace_in_the_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))  # for the fork server
+    roots = (Path(__file__).parents[3], Path(mpgd.__file__).parents[1])
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, roots)))  # for the fork server
     rng, folder = random.Random(0), tmp_path / "killed"
     folder.mkdir()
     for _ in range(15):

@@ -14,7 +14,7 @@ from mpgd.experiments.banks.released import SWITCHES
 from mpgd.experiments.ecg.runs import DEPTHS, FIXED
 from mpgd.experiments.ecg.runs import tasks as ecg_tasks
 from mpgd.experiments.experiment import Experiment, Table
-from mpgd.experiments.schema import NOTHING, Needs
+from mpgd.experiments.schema import Needs
 from mpgd.experiments.schemes import Scheme
 from mpgd.experiments.statistics import Difference, Summary, by_seed, paired, summary
 from mpgd.experiments.store import Record, Run
@@ -142,9 +142,10 @@ def study_of(run: Run) -> str:
 
 
 def needs(run: Run) -> Needs:
-    """Return what the record of a run must hold: what its study asks."""
-    study = STUDIES.get(str(run.hyperparameters.get("study")))
-    return study.experiment.needs(run) if study else NOTHING
+    """Return what the record of a run must hold: the metrics its study asks for."""
+    if run.hyperparameters.get("study") not in STUDIES:
+        return Needs(choices={"study": tuple(STUDIES)})
+    return Needs(STUDIES[study_of(run)].experiment.needs(run).metrics)
 
 
 def lines(
