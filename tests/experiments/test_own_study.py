@@ -122,6 +122,7 @@ def test_a_record_without_its_metric_costs_only_itself(file: Path, tmp_path: Pat
         ("empty.py", "", "empty.py must define EXPERIMENT"),
         ("other.py", STUDY, "its experiment must be named 'other', got 'bowl'"),
         ("json.py", STUDY, "json.py has the name of another module"),
+        ("torn.py", "x = (", "torn.py, line 1: "),
         ("gone.py", None, "an experiment's file must exist"),
     ],
 )

@@ -32,36 +32,29 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of the catalogue: what an experiment is about, and the module that holds it."""
+    """A line of the catalogue: what an experiment is about, and its folder if named otherwise."""
 
     title: str
-    module: str
+    module: str | None = None
 
 
 EXPERIMENTS: Final = {
     "noise": Entry("Figure 1: an orbit, its values and their sums, for both sign rules", "driver"),
-    "valley": Entry(
-        "Section 5.1: descent in a widening valley, the trace of the Hessian", "valley"
-    ),
-    "airfoil": Entry("Tables on airfoil self-noise: test RMSE and RMSE gap", "airfoil"),
-    "ecg": Entry("Tables on ECG5000: test accuracy", "ecg"),
+    "valley": Entry("Section 5.1: descent in a widening valley, the trace of the Hessian"),
+    "airfoil": Entry("Tables on airfoil self-noise: test RMSE and RMSE gap"),
+    "ecg": Entry("Tables on ECG5000: test accuracy"),
     "digits": Entry(
-        "A small net on scikit-learn's digits, all schemes: real training, no download", "digits"
+        "A small net on scikit-learn's digits, all schemes: real training, no download"
     ),
-    "audit": Entry(
-        "What each deviation of the authors' scripts does to airfoil, ecg and valley", "audit"
-    ),
-    "cifar10": Entry(
-        "Table on CIFAR-10: accuracy of a full-batch ResNet-18; reduced on a CPU", "cifar10"
-    ),
+    "audit": Entry("What each deviation of the authors' scripts does to airfoil, ecg and valley"),
+    "cifar10": Entry("Table on CIFAR-10: accuracy of a full-batch ResNet-18; reduced on a CPU"),
     "cifar10_step": Entry("One step of that table's full recipe, timed", "cifar10.one_step"),
-    "limit": Entry("Theorem 1: convergence of MPGD to its Marcus equation as m grows", "limit"),
+    "limit": Entry("Theorem 1: convergence of MPGD to its Marcus equation as m grows"),
     "implicit": Entry(
-        "Theorem 3: the coefficient of eps^2, as printed and completed, against simulation",
-        "implicit",
+        "Theorem 3: the coefficient of eps^2, as printed and completed, against simulation"
     ),
     "generalization": Entry(
-        "Theorem 2: gap, tail index, dimension and Hessian trace against gamma", "generalization"
+        "Theorem 2: gap, tail index, dimension and Hessian trace against gamma"
     ),
 }
 PROTOCOLS: Final = ("paper", "released")
@@ -162,7 +155,8 @@ def load(name: str) -> Experiment:
     """Return an experiment of the catalogue or of a file; only now is its module imported."""
     if is_file(name):
         return load_file(Path(name))
-    found: Experiment = import_module(f"mpgd.experiments.{EXPERIMENTS[name].module}").EXPERIMENT
+    place = EXPERIMENTS[name].module or name
+    found: Experiment = import_module(f"mpgd.experiments.{place}").EXPERIMENT
     return found
 
 
@@ -173,7 +167,10 @@ def load_file(path: Path) -> Experiment:
         raise ValueError(f"an experiment's file must exist, got {str(path)!r}")
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
-    module = import_module(path.stem)
+    try:
+        module = import_module(path.stem)
+    except SyntaxError as mistake:
+        raise ValueError(f"{path}, line {mistake.lineno}: {mistake.msg}") from mistake
     if Path(module.__file__ or "").resolve() != path:
         raise ValueError(f"{path} has the name of another module; give it a name of its own")
     found: Experiment | None = getattr(module, "EXPERIMENT", None)

@@ -159,9 +159,11 @@ def test_verdicts_go_by_the_sign_of_the_interval() -> None:
     assert judge("c", -below).word == "contradicted"
     undecided = judge("c", mixed)
     assert undecided.word == "undecided"
-    assert f"a difference of {undecided.visible:.3g} would have been seen" in str(undecided)
+    assert f"a difference of {undecided.difference.visible:.3g} would have been seen" in str(
+        undecided
+    )
     assert "would have been seen" not in str(judge("c", below))
-    assert undecided.visible == pytest.approx(2.8 * mixed.std(ddof=1) / 20**0.5)
+    assert visible == pytest.approx(2.8 * mixed.std(ddof=1) / 20**0.5)
 
 
 def test_the_fitted_change_is_that_of_a_line() -> None:
@@ -175,4 +177,4 @@ def test_the_claims(context: Context) -> None:
     records = {record.run.scheme: record for record in context.store.records()}
     found = verdicts({scheme: records[scheme] for scheme in SCHEMES})
     assert all(isinstance(each, Verdict) for each in found)
-    assert all(each.low <= each.effect <= each.high for each in found)
+    assert all(d.low <= d.mean <= d.high for d in (each.difference for each in found))

@@ -97,8 +97,7 @@ def _by_scheme(records: Sequence[Record], name: str) -> dict[str, Record]:
 
 def _finding(name: str, verdict: Verdict) -> Finding:
     headline = next(text for word, text in HEADLINES.items() if word in verdict.claim)
-    reason = str(verdict).removeprefix(f"{verdict.claim}: {verdict.word}; ")
-    return Finding(headline, name, verdict.claim, verdict.word, reason, "stated")
+    return Finding(headline, name, verdict.claim, verdict.word, verdict.reason, "stated")
 
 
 def _draw(ax: Any, records: Records, quantity: str, title: str) -> None:

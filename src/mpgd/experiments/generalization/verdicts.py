@@ -4,61 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mpgd.experiments.generalization.runs import GAMMAS, MPGD
+from mpgd.experiments.statistics import Difference
+from mpgd.experiments.statistics import interval as bootstrapped
 from mpgd.experiments.store import Record
 
 Array = NDArray[np.float64]
 Records = Mapping[str, Record]  # of every scheme, on one data set
 
-RESAMPLES: Final = 10_000
-VISIBLE: Final = 1.96 + 0.84  # standard errors: seen with probability 0.8 at level 0.05
-
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a paired difference says about a claim that it is negative.
-
-    Attributes:
-        claim: the claim in words.
-        effect: the mean difference.
-        low: the lower end of its 95 % bootstrap interval.
-        high: the upper end.
-        visible: the smallest difference seen with probability 0.8.
-    """
+    """What a paired difference says about a claim that it is negative."""
 
     claim: str
-    effect: float
-    low: float
-    high: float
-    visible: float
+    difference: Difference
 
     @property
     def word(self) -> str:
         """Supported, contradicted or undecided."""
-        if self.low <= 0.0 <= self.high:
+        if self.difference.low <= 0.0 <= self.difference.high:
             return "undecided"
-        return "supported" if self.high < 0.0 else "contradicted"
+        return "supported" if self.difference.high < 0.0 else "contradicted"
+
+    @property
+    def reason(self) -> str:
+        """The numbers it comes from."""
+        found = self.difference
+        text = f"{found.mean:+.3g} [{found.low:+.3g}, {found.high:+.3g}]"
+        if self.word == "undecided":
+            text += f"; a difference of {found.visible:.3g} would have been seen (power 0.8)"
+        return text
 
     def __str__(self) -> str:
-        text = f"{self.claim}: {self.word}; {self.effect:+.3g} [{self.low:+.3g}, {self.high:+.3g}]"
-        if self.word == "undecided":
-            text += f"; a difference of {self.visible:.3g} would have been seen (power 0.8)"
-        return text
+        return f"{self.claim}: {self.word}; {self.reason}"
 
 
 def judge(claim: str, differences: Array) -> Verdict:
     """Return the verdict from one difference for each seed."""
-    n = len(differences)
-    draws = np.random.default_rng(0).integers(n, size=(RESAMPLES, n))
-    low, high = np.quantile(differences[draws].mean(axis=1), [0.025, 0.975])
-    visible = VISIBLE * float(np.std(differences, ddof=1)) / sqrt(n)
-    return Verdict(claim, float(differences.mean()), float(low), float(high), visible)
+    return Verdict(claim, bootstrapped(differences))
 
 
 def verdicts(records: Records) -> list[Verdict]:
@@ -87,5 +75,5 @@ def fitted_change(gaps: Array) -> Array:
 
 def interval(values: Sequence[float]) -> tuple[float, float, float]:
     """Return the mean of a scheme's seeds and the ends of its bootstrap interval."""
-    judged = judge("", np.asarray(values, dtype=np.float64))
-    return judged.effect, judged.low, judged.high
+    found = bootstrapped(np.asarray(values, dtype=np.float64))
+    return found.mean, found.low, found.high
