@@ -163,7 +163,7 @@ def test_verdicts_go_by_the_sign_of_the_interval() -> None:
         undecided
     )
     assert "would have been seen" not in str(judge("c", below))
-    assert visible == pytest.approx(2.8 * mixed.std(ddof=1) / 20**0.5)
+    assert undecided.difference.visible == pytest.approx(2.8 * mixed.std(ddof=1) / 20**0.5)
 
 
 def test_the_fitted_change_is_that_of_a_line() -> None:
