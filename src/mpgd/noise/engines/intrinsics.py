@@ -16,18 +16,19 @@ A worked example, positions only (signs and values left out). Eight states
     sent on  B(.)  B(.)  B(.)                                    with five of the next eight
     put back B     1.5   6.1   B     0.2   B     3.0   8.9
 
-The last eight packed may be fewer than eight: the rest is filled with any state in Z, and what comes
-of it is not put back.
+The last eight packed may be fewer than eight: the rest is filled with any state in Z, and what
+comes of it is not put back.
 
-Invariants: ``packed`` and ``places`` have room for a whole block and eight more; the order of packed
-states is that of their places, which is all that `put_back` relies on; a state's hash is made from
-its place and its bits, so it does not matter which lane it sits in. The bits would break with a fused
-multiply-add (none is asked for: products and sums are separate instructions), with another order in
-the polynomial, or with a comparison that treats NaN otherwise than `tensor.advance` does.
+Invariants: ``packed`` and ``places`` have room for a whole block and eight more; the order of
+packed states is that of their places, which is all that `put_back` relies on; a state's hash is
+made from its place and its bits, so it does not matter which lane it sits in. The bits would break
+with a fused multiply-add (none is asked for: products and sums are separate instructions), with
+another order in the polynomial, or with a comparison that treats NaN otherwise than
+`tensor.advance` does.
 
-Table rows are loaded whole and transposed, because a gather is slower. LLVM's vectoriser finds none
-of this by itself, hence its own language here. On a CPU without AVX-512 the same instructions are
-emulated, which is slow but gives the same bits; `fused` then works one by one.
+Table rows are loaded whole and transposed, because a gather is slower. LLVM's vectoriser finds
+none of this by itself, hence its own language here. On a CPU without AVX-512 the same instructions
+are emulated, which is slow but gives the same bits; `fused` then works one by one.
 """
 
 from __future__ import annotations
