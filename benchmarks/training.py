@@ -18,10 +18,11 @@ from torch import Tensor, nn
 
 from benchmarks.timing import Case, Claim, Table, interleaved, threads
 from mpgd import ThalerMap
-from mpgd.experiments import airfoil
-from mpgd.experiments.data import Split
-from mpgd.experiments.losses import mean_square
-from mpgd.experiments.nets import Layout
+from mpgd.experiments.airfoil import runs as airfoil
+from mpgd.experiments.airfoil.training import largest
+from mpgd.experiments.data.sources import Split
+from mpgd.experiments.nets.layout import Layout
+from mpgd.experiments.nets.losses import mean_square
 from mpgd.experiments.runner import split as batches
 from mpgd.experiments.store import Run
 from mpgd.experiments.training import Problem, train
@@ -85,7 +86,7 @@ def batch() -> list[Run]:
     runs = [
         run for run in airfoil.tasks("paper", SEEDS) if run.hyperparameters["noise"] == "chaotic"
     ]
-    return batches(runs, airfoil.largest)[0]
+    return batches(runs, largest)[0]
 
 
 def one_run(rounds: int) -> Table:

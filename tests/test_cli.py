@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,9 +29,10 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
     )
 
 
-def experiment(monkeypatch: pytest.MonkeyPatch, function: object) -> None:
-    """Put ``function`` in the place of every experiment."""
-    monkeypatch.setattr(cli, "load", lambda name: function)
+def experiment(monkeypatch: pytest.MonkeyPatch, function: Callable[[Context], None]) -> None:
+    """Put ``function`` in the place of every experiment's loop."""
+    load = cli.load
+    monkeypatch.setattr(cli, "load", lambda name: replace(load(name), run=function))
 
 
 def test_help_has_commands_examples_and_exit_codes() -> None:
@@ -192,7 +195,7 @@ def test_a_missing_extra_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.delitem(sys.modules, "mpgd.experiments.noise_figure", raising=False)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     size = ["--steps", "9", "--count", "9"]
     assert cli.main(["noise", *size, "--plot", str(tmp_path / "a.png")]) == cli.FAILED
     expected = 'mpgd: figures need matplotlib: pip install "mpgd[lab]"\n'

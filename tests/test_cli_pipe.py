@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -98,7 +99,8 @@ def nothing(context: Context) -> None:
 @pytest.fixture
 def idle(monkeypatch: pytest.MonkeyPatch) -> None:
     """Put an experiment that computes nothing in the place of every one."""
-    monkeypatch.setattr(cli, "load", lambda name: nothing)
+    load = cli.load
+    monkeypatch.setattr(cli, "load", lambda name: replace(load(name), run=nothing))
 
 
 @pytest.mark.usefixtures("idle")

@@ -19,6 +19,7 @@ FILES = sorted(path for path in SOURCE.rglob("*.py") if "__pycache__" not in pat
 
 LEVELS = {
     "parameters": 0,
+    "files": 0,
     "maps": 1,
     "noise": 2,
     "optim": 3,

@@ -20,8 +20,9 @@ NUMBER = r"(?:[A-Z]|\d+)(?:\.\d+)*\b"
 NUMBERS = rf"{NUMBER}(?:(?:,|,? and)\s+{NUMBER})*"  # 1, 4 and 5
 IN_BRACKETS = r"\(\d+\)(?:(?:,|,? and)\s+\(\d+\))*"  # (14) and (15)
 KINDS = "section|appendi|theorem|lemma|proposition|definition|remark|assumption|figure|table"
+GAP = r"(?:[ \t]+|\n[ \t]*)"  # a blank line ends a sentence, or an import
 CITATION = re.compile(
-    rf"\b(?i:({KINDS})(s|x|ces)?)\s+({NUMBERS})|\b(?i:(equation)(s)?)\s+({IN_BRACKETS})"
+    rf"\b(?i:({KINDS})(s|x|ces)?){GAP}({NUMBERS})|\b(?i:(equation)(s)?){GAP}({IN_BRACKETS})"
 )
 WORK = re.compile(r"([^\W\d_]+)(?: et al\.)?,? \(?(?:19|20)\d\d\b")  # its last author
 OURS = ("Simsekli", "NeurIPS")

@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import mpgd
-from mpgd.experiments import EXPERIMENTS, Context, find, lacks, load
+from mpgd.experiments import EXPERIMENTS, Context, find, is_file, load
 from mpgd.experiments.store import StoreError, installed, versions
 from mpgd.parameters import check_integer
 from mpgd.terminal import Terminal, show
@@ -29,6 +29,9 @@ try:
     import tyro
 except ImportError:
     sys.exit('mpgd: the command line needs tyro: pip install "mpgd[lab]"')
+
+if TYPE_CHECKING:
+    from mpgd.experiments.experiment import Experiment
 
 OK, FAILED, USAGE, INTERRUPTED, UNREAD, TERMINATED = 0, 1, 2, 130, 141, 143
 
@@ -72,7 +75,7 @@ class Reproduce:
         tyro.conf.arg(
             metavar="[NAMES ...]",
             help="Experiments to run; if none is named, all whose data is found. There are: "
-            f"{', '.join(EXPERIMENTS)}.",
+            f"{', '.join(EXPERIMENTS)}. A file such as my_study.py may hold another.",
         ),
     ] = ()
     protocol: Literal["paper", "released", "both"] = "both"
@@ -96,23 +99,27 @@ class Reproduce:
 
     def run(self) -> None:
         """Run the experiments one after the other, and write the report."""
+        from mpgd.experiments.experiment import reproduce
+
         began, left_out = time.perf_counter(), {}
         terminal = Terminal(self.quiet, sys.stderr if self.json else None)
         with usage_errors():
             names = find(self.names)
+            studies = [load(name) for name in names if is_file(name)]
             context = Context(
                 self.out, terminal, self.protocol, self.seeds, self.data,
                 self.workers, self.cluster, self.device,
             )  # fmt: skip
         context.store.check_writable()
         for name in names:
-            if not self.names and (reason := lacks(name, self.data)):
+            study = load(name)
+            if not self.names and (reason := study.lacks(self.data)):
                 left_out[name] = reason
                 terminal.say(reason)
                 continue
-            terminal.say(f"{name}: {EXPERIMENTS[name]}")
-            load(name)(context)
-        written = write_report(self.out, self.out / "report.html", terminal)
+            terminal.say(f"{study.name}: {study.title}")
+            reproduce(study, context)
+        written = write_report(self.out, self.out / "report.html", terminal, studies)
         if self.json:
             ran = [name for name in names if name not in left_out]
             facts = {"out": str(self.out), "experiments": ran, "left_out": left_out}
@@ -127,6 +134,8 @@ class Report:
     """Folder that `mpgd reproduce` wrote to."""
     output: Annotated[Path | None, tyro.conf.arg(metavar="FILE", aliases=["-o"])] = None
     """What to write: .html is one page, .md a document with figures; by default DIR/report.html."""
+    study: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE ...")] = ()
+    """Files that hold experiments of your own, whose sections are shown too."""
     quiet: bool = False
     """Print nothing but errors."""
     json: bool = False
@@ -136,9 +145,9 @@ class Report:
         """Write the page."""
         terminal = Terminal(self.quiet or self.json)
         with usage_errors():
-            written = write_report(
-                self.folder, self.output or self.folder / "report.html", terminal
-            )
+            studies = [load(str(file)) for file in self.study]
+            output = self.output or self.folder / "report.html"
+            written = write_report(self.folder, output, terminal, studies)
         if self.json:
             show(written, as_json=True)
 
@@ -185,7 +194,7 @@ class Noise:
 
     def run(self) -> None:
         """Print the numbers and write the figure."""
-        from mpgd.experiments.noise import describe, plot
+        from mpgd.experiments.driver.training import describe, plot
 
         with usage_errors():
             noise = mpgd.ChaoticNoise(self.gamma, self.beta, self.signs)
@@ -317,11 +326,13 @@ def termination(kept: str) -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def write_report(folder: Path, file: Path, terminal: Terminal) -> dict[str, Any]:
+def write_report(
+    folder: Path, file: Path, terminal: Terminal, studies: Sequence[Experiment]
+) -> dict[str, Any]:
     """Write the report of a folder of results and say where it is."""
     from mpgd import report
 
-    written = asdict(report.write(folder, file)) | {"file": str(file)}
+    written = asdict(report.write(folder, file, studies)) | {"file": str(file)}
     if written["missing"]:
         terminal.say(f"the report lacks: {', '.join(written['missing'])}")
     for name in written["unusable"]:

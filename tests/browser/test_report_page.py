@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests import results
+from tests.results import PARTS
 
 from mpgd import report
-from mpgd.experiments import valley
-from mpgd.report.page import PARTS
+from mpgd.experiments.valley import runs as valley
 
 if TYPE_CHECKING:
     from tests.browser.conftest import Browser

@@ -5,6 +5,7 @@ from math import inf, isnan
 import numpy as np
 import pytest
 
+from mpgd.experiments.schemes import Scheme, runs_of
 from mpgd.experiments.statistics import (
     Columns,
     Difference,
@@ -12,19 +13,19 @@ from mpgd.experiments.statistics import (
     average,
     by_scheme,
     claim,
-    gaussian_of,
     interval,
     paired,
     rows,
     summary,
 )
-from mpgd.experiments.store import Record, Run
+from mpgd.experiments.store import Record
 
 
-def records(scheme: str, values: list[float]) -> list[Record]:
-    runs = [Run("test", "paper", scheme, {}, seed) for seed in range(1, len(values) + 1)]
-    return [Record(run, {"error": x}, {}, 0.0, {}, None)
-            for run, x in zip(runs, values, strict=True)]  # fmt: skip
+def records(scheme: Scheme, values: list[float]) -> list[Record]:
+    runs = runs_of("test", "paper", [scheme], range(1, len(values) + 1), {})
+    return [
+        Record(run, {"error": x}, {}, 0.0, {}, None) for run, x in zip(runs, values, strict=True)
+    ]
 
 
 def test_std_is_that_of_a_sample() -> None:
@@ -104,13 +105,17 @@ def test_few_seeds_decide_nothing_and_the_median_stands_beside_the_mean() -> Non
 def test_one_seed_decides_nothing() -> None:
     verdict = Verdict("A is less than B", "lower", paired({1: 0.0}, {1: 5.0}))
     assert verdict.word == "undecided"
-    assert verdict.text(1).endswith("over 1 seed, too few for a verdict; the smallest "
-                                    "difference they could have seen is none")  # fmt: skip
+    assert verdict.text(1).endswith(
+        "over 1 seed, too few for a verdict; the smallest difference they could have seen is none"
+    )
 
 
 def test_a_row_shows_ours_beside_the_printed_number_and_two_differences() -> None:
-    everything = [*records("gd", [1.0, 2.0] * 3), *records("gaussian plain 0.6", [2.0, 3.0] * 3),
-                  *records("mpgd plain 0.6 beta 0.5", [0.5, 1.5] * 3)]  # fmt: skip
+    everything = [
+        *records(Scheme(), [1.0, 2.0] * 3),
+        *records(Scheme("matched", False, 0.6), [2.0, 3.0] * 3),
+        *records(Scheme("chaotic", False, 0.6, 0.5), [0.5, 1.5] * 3),
+    ]
     columns = Columns("error", "error", 1, {"gd": "1.4 (0.7)"}.get)  # type: ignore[arg-type]
     gd, gaussian, mpgd = rows(everything, columns, "gd")
     assert gd == ["gd", "1.4 (0.7)", "1.5 (0.5)", "", ""]
@@ -123,4 +128,3 @@ def test_a_row_shows_ours_beside_the_printed_number_and_two_differences() -> Non
 
 def test_schemes_are_averaged_over_the_seeds_they_share() -> None:
     assert average([{1: 1.0, 2: 4.0}, {2: 6.0, 3: 0.0}]) == {2: 5.0}
-    assert gaussian_of("mpgd plain 0.6 beta 0", []) == "gaussian"

@@ -11,7 +11,7 @@ import torch
 from tests.conftest import LEVEL
 
 from mpgd import ChaoticNoise, GaussianNoise, StableLaw, ThalerMap
-from mpgd.experiments import valley
+from mpgd.experiments.valley import training as valley
 from mpgd.lab import simulation
 from mpgd.lab.settings import MOST_STEPS, Settings
 

@@ -185,10 +185,19 @@ def test_limit_laws() -> None:
     assert limit_law(ChaoticNoise(0.625, 0.5, "product")) == StableLaw(1.6)
     assert limit_law(StableNoise(1.5, -1.0)) == StableLaw(1.5, -1.0)
     assert limit_law(GaussianNoise(2.0)) == limit_law(ExpandingNoise()) == StableLaw(2.0)
-    with pytest.raises(ValueError, match=r"known limit for \|beta\| < 1, got 1\.0"):
-        limit_law(ChaoticNoise(0.6, 1.0, "product"))
     with pytest.raises(TypeError, match=r"give it an attribute limit_law"):
         limit_law("noise")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("beta", [-1.0, -0.5, 0.0, 0.5, 1.0])
+def test_product_signs_have_a_symmetric_limit_unless_they_never_change(beta: float) -> None:
+    """Sums of 8,000 values are nearer to their law than to the other one."""
+    noise = ChaoticNoise(0.6, beta, "product")
+    law = limit_law(noise)
+    assert law == StableLaw(noise.alpha, 1.0 if beta == 1.0 else 0.0)
+    sums = noise.birkhoff(8000, 4000, seed=0).numpy()
+    other = StableLaw(noise.alpha, 1.0 - law.beta)
+    assert kstest(sums, law.cdf).statistic < 0.06 < kstest(sums, other.cdf).statistic
 
 
 def test_symmetric_mpgd_subtracts_an_independent_twin() -> None:

@@ -7,18 +7,15 @@ import resource
 from pathlib import Path
 
 import pytest
-from matplotlib.figure import Figure
 from tests import results
+from tests.results import PARTS
 
 from mpgd import report
-from mpgd.experiments import airfoil, ecg
-from mpgd.experiments.statistics import Columns
-from mpgd.experiments.store import Record, Run, Store
-from mpgd.report.content import Finding, Findings, Section
-from mpgd.report.curves import Middle, against_gamma
-from mpgd.report.page import PARTS
+from mpgd.experiments.airfoil import runs as airfoil
+from mpgd.experiments.content.blocks import Finding, Findings, Section
+from mpgd.experiments.ecg import runs as ecg
+from mpgd.experiments.store import Run, Store
 from mpgd.report.summary import claims, conclusions
-from mpgd.report.tables import Setting, scheme_table
 
 HOSTILE = "<script>alert(1)</script> [x](javascript:y) `code` a|b *bold*"
 AIRFOIL = {"test_rmse": 0.4, "gap": 0.1, "released_gap": 0.1}
@@ -146,39 +143,6 @@ def test_a_disk_that_fills_up_is_said_with_the_file(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert list(tmp_path.iterdir()) == []
-
-
-def record(scheme: str, seed: int, value: float) -> Record:
-    return Record(Run("x", "paper", scheme, {}, seed), {"error": value}, {}, 1.0, {}, None)
-
-
-@pytest.mark.parametrize(("middle", "most"), [("median", 1.1), ("mean", 100.0)])
-def test_one_wild_run_does_not_move_a_median(middle: Middle, most: float) -> None:
-    records = [record("mpgd plain 0.6 beta 0.5", seed, 1.0) for seed in range(9)]
-    records += [record("mpgd plain 0.6 beta 0.5", 9, 1000.9), record("gd", 1, 1.0)]
-    records += [record("mpgd plain 0.6 beta 0.5", 10, float("nan"))]  # it diverged
-    ax = Figure().add_subplot()
-    columns = Columns("error", "error", 2, lambda name: "")
-    against_gamma(ax, records, columns, [0.6], 0.5, "", middle)
-    (line,) = [line for line in ax.get_lines() if line.get_marker() == "o"]
-    assert line.get_ydata() == pytest.approx(1.0 if middle == "median" else 100.99)
-    assert (ax.get_ylim()[1] < most) == (middle == "median")
-
-
-@pytest.mark.parametrize(
-    ("shift", "word"), [(-0.5, "supported"), (0.5, "contradicted"), (0.0, "undecided")]
-)
-def test_a_row_s_verdict_is_the_sign_of_its_difference(shift: float, word: str) -> None:
-    wiggle = [0.1, -0.1, 0.05, -0.05, 0.0]
-    records = [record("gd", seed, 1.0) for seed in range(5)]
-    records += [record("mpgd plain 0.6", seed, 1.0 + shift + wiggle[seed]) for seed in range(5)]
-    columns = Columns("error", "error", 2, lambda name: "")
-    order = ["gd", "mpgd plain 0.6"]
-    found = scheme_table("", [Setting("here", records, columns)], "lower", order)
-    descent, ours = found.rows
-    assert [cell.word for cell in ours] == [None, None, word, None]
-    assert ours[2].order == pytest.approx(shift)
-    assert {cell.word for cell in descent} == {None}
 
 
 def test_conclusions_count_what_the_paper_states() -> None:

@@ -12,13 +12,16 @@ from typing import Any, get_args
 import pytest
 import torch
 from tests import results
+from tests.results import PARTS
 
 from mpgd import report
-from mpgd.experiments import airfoil, cifar10, ecg
-from mpgd.experiments.cifar10_checkpoint import Checkpoint, Progress
+from mpgd.experiments.airfoil import runs as airfoil
+from mpgd.experiments.cifar10 import runs as cifar10
+from mpgd.experiments.cifar10.checkpoint import Checkpoint, Progress
+from mpgd.experiments.content import blocks as content
+from mpgd.experiments.ecg import runs as ecg
 from mpgd.experiments.store import Record, Run
-from mpgd.report import content, html
-from mpgd.report.page import PARTS
+from mpgd.report import html
 
 GOING_ON = next(task for task in cifar10.tasks("paper", [7], results.STUDY)
                 if task.scheme.startswith("mpgd"))  # fmt: skip

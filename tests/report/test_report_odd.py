@@ -14,9 +14,11 @@ import pytest
 from tests import results
 
 from mpgd import report
-from mpgd.experiments import cifar10, valley
+from mpgd.experiments import catalogue
+from mpgd.experiments.cifar10 import runs as cifar10
 from mpgd.experiments.store import Run, Store
-from mpgd.report.shelf import read
+from mpgd.experiments.valley import runs as valley
+from mpgd.report import shelf
 
 HUGE = 10**400
 TICKED = "evil`\n\n<script>alert(1)</script>\n\n`x"
@@ -43,6 +45,10 @@ def runs(store: Store) -> dict[str, list[Run]]:
         part = record.run.hyperparameters.get("part", "")
         held.setdefault(f"{record.run.experiment} {part}".strip(), []).append(record.run)
     return held
+
+
+def read(folder: Path) -> shelf.Shelf:
+    return shelf.read(folder, catalogue())
 
 
 def spoil(store: Store, run: Run, change: dict[str, Any]) -> Path:
@@ -90,10 +96,10 @@ def test_an_odd_record_is_set_apart_and_no_other(
 ) -> None:
     before = len(read(store.folder.parent).records)
     path = spoil(store, runs(store)[kind][0], change)
-    shelf = read(store.folder.parent)
-    assert len(shelf.records) == before - 1
-    assert list(shelf.unusable) == [path.name]
-    assert reason in shelf.unusable[path.name]
+    found = read(store.folder.parent)
+    assert len(found.records) == before - 1
+    assert list(found.unusable) == [path.name]
+    assert reason in found.unusable[path.name]
 
 
 @pytest.mark.parametrize("ending", ["html", "md"])
@@ -166,4 +172,4 @@ def test_a_sweep_in_which_no_mpgd_run_is_finished_is_begun(tmp_path: Path) -> No
     metrics = {"val_accuracy": 50.0, "accuracy_gap": 1.0}
     Store(tmp_path / "runs").save(task, metrics, {}, seconds=1.0)
     text = report.write(tmp_path, tmp_path / "results.md").file.read_text()
-    assert "1 records, but not all that this section needs (LookupError: no run of MPGD)" in text
+    assert "1 records, but not all that this section needs (no run of MPGD)" in text

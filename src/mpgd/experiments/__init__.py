@@ -1,40 +1,63 @@
-"""Experiments: one file per table or figure of the paper, and the store of their results.
+"""Experiments: one folder per table or figure of the paper, and what trains and keeps them.
 
-An experiment is a module of this folder with a function ``run(context) -> None``, and a line in
-`EXPERIMENTS`. It asks the store before it computes, so a second run is quick.
+    store, statistics     results on disk, and what they say
+    runner/               what the store lacks, trained here, in processes or on a cluster
+    data/, nets/, banks/  data sets, many small nets as one, the noise of many runs at once
+    training              the loop in which many runs descend
+    schemes, experiment   a row of a table and a study, as values
+    content/              what the sections of a report are made of
+
+Every other folder is a study. Its ``EXPERIMENT`` is a value, and its line is in `EXPERIMENTS`.
 """
 
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from mpgd.experiments.store import Store
 from mpgd.parameters import check_choice, check_integer
 
+if TYPE_CHECKING:
+    from mpgd.experiments.experiment import Experiment
+
 T = TypeVar("T")
 
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of the catalogue: what an experiment is about, and its folder if named otherwise."""
+
+    title: str
+    module: str | None = None
+
+
 EXPERIMENTS: Final = {
-    "noise": "Figure 1: an orbit, its values and their sums, for both sign rules",
-    "valley": "Section 5.1: descent in a widening valley, the trace of the Hessian",
-    "airfoil": "Tables on airfoil self-noise: test RMSE and RMSE gap",
-    "ecg": "Tables on ECG5000: test accuracy",
-    "digits": "A small net on scikit-learn's digits, all schemes: real training, no download",
-    "audit": "What each deviation of the authors' scripts does to airfoil, ecg and valley",
-    "cifar10": "Table on CIFAR-10: accuracy of a full-batch ResNet-18; reduced on a CPU",
-    "cifar10_step": "One step of that table's full recipe, timed",
-    "limit": "Theorem 4.1: convergence of MPGD to its Marcus equation as m grows",
-    "implicit": "Theorem 4.3: the coefficient of eps^2, printed and completed, against simulation",
-    "generalization": "Theorem 4.2: gap, tail index, dimension and Hessian trace against gamma",
+    "noise": Entry("Figure 1: an orbit, its values and their sums, for both sign rules", "driver"),
+    "valley": Entry("Section 5.1: descent in a widening valley, the trace of the Hessian"),
+    "airfoil": Entry("Tables on airfoil self-noise: test RMSE and RMSE gap"),
+    "ecg": Entry("Tables on ECG5000: test accuracy"),
+    "digits": Entry(
+        "A small net on scikit-learn's digits, all schemes: real training, no download"
+    ),
+    "audit": Entry("What each deviation of the authors' scripts does to airfoil, ecg and valley"),
+    "cifar10": Entry("Table on CIFAR-10: accuracy of a full-batch ResNet-18; reduced on a CPU"),
+    "cifar10_step": Entry("One step of that table's full recipe, timed", "cifar10.one_step"),
+    "limit": Entry("Theorem 4.1: convergence of MPGD to its Marcus equation as m grows"),
+    "implicit": Entry(
+        "Theorem 4.3: the coefficient of eps^2, as printed and completed, against simulation"
+    ),
+    "generalization": Entry(
+        "Theorem 4.2: gap, tail index, dimension and Hessian trace against gamma"
+    ),
 }
 PROTOCOLS: Final = ("paper", "released")
-ON_REQUEST: Final = ("cifar10", "cifar10_step")  # too long to run unless named
-NEEDS: Final = {"airfoil": "airfoil", "ecg": "ecg5000"}  # experiment: data set
 
 
 class Reporter(Protocol):
@@ -108,34 +131,58 @@ class Context:
 
 
 def find(names: Sequence[str]) -> list[str]:
-    """Return the experiments of these names, all of them for no name, in their usual order."""
+    """Return the experiments of these names, all of them for no name, in their usual order.
+
+    A name that ends in ``.py`` is a file that holds an experiment; files come last.
+    """
+    files = [name for name in names if is_file(name)]
     for name in names:
-        if name not in EXPERIMENTS:
+        if name not in EXPERIMENTS and name not in files:
             close = difflib.get_close_matches(name, EXPERIMENTS, n=1)
             hint = (
                 f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(EXPERIMENTS)}"
             )
             raise ValueError(f"no experiment is named {name!r}; {hint}")
-    return [name for name in EXPERIMENTS if name in names or not names]
+    return [name for name in EXPERIMENTS if name in names or not names] + files
 
 
-def lacks(name: str, data: Path | None = None) -> str | None:
-    """Return why an experiment is left out where none is named and what to do, or None."""
-    from mpgd.experiments.data import SOURCES, folders, is_available
-
-    if name in ON_REQUEST:
-        return f"{name} is left out: it takes long; `mpgd reproduce {name}` runs it"
-    source = SOURCES.get(NEEDS.get(name, ""))
-    if source is None or is_available(source, data):
-        return None
-    looked = ", ".join(str(folder / source.folder) for folder in folders(data))
-    return (
-        f"{name} is left out: no {' and '.join(source.files)} in {looked}; "
-        f"`mpgd reproduce {name}` downloads what is missing;\n  {source.remedy}"
-    )
+def is_file(name: str) -> bool:
+    """Return whether a name is that of a Python file."""
+    return name.endswith(".py")
 
 
-def load(name: str) -> Callable[[Context], None]:
-    """Return the experiment's ``run``; only now is its module imported."""
-    run: Callable[[Context], None] = import_module(f"mpgd.experiments.{name}").run
-    return run
+def load(name: str) -> Experiment:
+    """Return an experiment of the catalogue or of a file; only now is its module imported."""
+    if is_file(name):
+        return load_file(Path(name))
+    place = EXPERIMENTS[name].module or name
+    found: Experiment = import_module(f"mpgd.experiments.{place}").EXPERIMENT
+    return found
+
+
+def load_file(path: Path) -> Experiment:
+    """Return the ``EXPERIMENT`` in a Python file, which workers can import too."""
+    path = path.resolve()
+    if not path.is_file():
+        raise ValueError(f"an experiment's file must exist, got {str(path)!r}")
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    try:
+        module = import_module(path.stem)
+    except SyntaxError as mistake:
+        raise ValueError(f"{path}, line {mistake.lineno}: {mistake.msg}") from mistake
+    if Path(module.__file__ or "").resolve() != path:
+        raise ValueError(f"{path} has the name of another module; give it a name of its own")
+    found: Experiment | None = getattr(module, "EXPERIMENT", None)
+    if found is None:
+        raise ValueError(
+            f"{path} must define EXPERIMENT, an mpgd.experiments.experiment.Experiment"
+        )
+    if found.name != path.stem or found.name in EXPERIMENTS:
+        raise ValueError(f"{path}: its experiment must be named {path.stem!r}, got {found.name!r}")
+    return found
+
+
+def catalogue() -> list[Experiment]:
+    """Return all experiments of this package."""
+    return [load(name) for name in EXPERIMENTS]

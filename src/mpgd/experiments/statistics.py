@@ -17,7 +17,7 @@ outliers, so the median difference stands beside the mean.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf, isfinite, nan, sqrt
@@ -26,6 +26,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from mpgd.experiments.schemes import Scheme, gaussian_of, place
 from mpgd.experiments.store import Record
 
 Array = NDArray[np.float64]
@@ -178,19 +179,23 @@ def average(schemes: Sequence[BySeed]) -> dict[int, float]:
 
 @dataclass(frozen=True)
 class Columns:
-    """What a table of schemes shows.
+    """What a table of schemes shows, and what is claimed of it.
 
     Attributes:
         metric: its name in the records.
         title: its name in the table.
         digits: after the point.
         printed: a scheme's number in the paper, as text, empty where there is none.
+        better: where a scheme is claimed to be.
+        said: its name in a claim.
     """
 
     metric: str
     title: str
     digits: int
-    printed: Callable[[str], str]
+    printed: Callable[[str], str] = lambda name: ""
+    better: Direction = "lower"
+    said: str = ""
 
 
 def by_scheme(records: Iterable[Record]) -> dict[str, list[Record]]:
@@ -201,32 +206,45 @@ def by_scheme(records: Iterable[Record]) -> dict[str, list[Record]]:
     return schemes
 
 
-def gaussian_of(name: str, schemes: Container[str]) -> str:
-    """Return the Gaussian an MPGD row is compared with: of its own variance, else the only one.
+def schemes_of(records: Iterable[Record]) -> dict[str, Scheme]:
+    """Return the schemes of records by name, in the order of a table."""
+    found = {record.run.scheme: Scheme.of(record.run) for record in records}
+    return dict(sorted(found.items(), key=lambda item: (place(item[1]), item[0])))
 
-    Examples:
-        >>> gaussian_of("mpgd plain 0.6 beta 0.5", ["gaussian plain 0.6"])
-        'gaussian plain 0.6'
-    """
-    own = " ".join(["gaussian", *name.split()[1:3]])
-    return own if own in schemes else "gaussian"
+
+def rivals(records: Iterable[Record]) -> dict[str, str]:
+    """Return for each MPGD scheme the name of the Gaussian it is compared with, if it is there."""
+    schemes = schemes_of(records)
+    names = {scheme: name for name, scheme in reversed(schemes.items())}
+    found = {
+        name: gaussian_of(scheme, schemes.values())
+        for name, scheme in schemes.items()
+        if scheme.kind == "mpgd"
+    }
+    return {name: names[gaussian] for name, gaussian in found.items() if gaussian}
 
 
 def rows(records: Iterable[Record], columns: Columns, baseline: str) -> list[list[str]]:
     """Return one row a scheme: printed, ours, and differences to the baseline and the Gaussian."""
+    records = list(records)
     schemes = {name: by_seed(each, columns.metric) for name, each in by_scheme(records).items()}
+    rival = rivals(records)
 
-    def against(name: str, other: str) -> str:
+    def against(name: str, other: str | None) -> str:
         if name == other or other not in schemes:
             return ""
         return paired(schemes[name], schemes[other]).text(columns.digits)
 
     return [
-        [name, columns.printed(name), summary(values.values()).text(columns.digits),
-         against(name, baseline),
-         against(name, gaussian_of(name, schemes)) if name.startswith("mpgd") else ""]
+        [
+            name,
+            columns.printed(name),
+            summary(values.values()).text(columns.digits),
+            against(name, baseline),
+            against(name, rival.get(name)),
+        ]
         for name, values in schemes.items()
-    ]  # fmt: skip
+    ]
 
 
 HEADINGS: Final = ("scheme", "printed", "ours", "minus descent", "minus Gaussian")

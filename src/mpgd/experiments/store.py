@@ -17,7 +17,6 @@ import platform
 import subprocess
 import tempfile
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property, lru_cache
@@ -27,6 +26,7 @@ from stat import S_ISDIR, S_ISREG
 from typing import Any, Final
 
 from mpgd import __version__
+from mpgd.files import TEMPORARY, write_whole
 
 FORMAT: Final = "mpgd-run-1"  # a file that does not say so is not ours
 RECORDED: Final = ("torch", "numpy", "numba")  # packages whose versions a record holds
@@ -144,7 +144,7 @@ class Store:
         text = json.dumps(body, indent=1, default=_plain)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            _write(self.path(run), text)
+            write_whole(self.path(run), text.encode())
         except OSError as problem:
             raise self._error("write", problem) from problem
         return _parse(text, run.key)
@@ -181,7 +181,7 @@ class Store:
         """Raise `StoreError` now rather than after the first hour of work."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=self.folder, suffix=".tmp") as probe:
+            with tempfile.NamedTemporaryFile(dir=self.folder, suffix=TEMPORARY) as probe:
                 probe.write(b"x")
         except OSError as problem:
             raise self._error("write", problem) from problem
@@ -205,22 +205,9 @@ class Store:
         return StoreError(f"cannot {verb} results in {self.folder}: {reason}")
 
 
-def _write(path: Path, text: str) -> None:
-    temporary = path.with_name(f"{path.stem[:16]}-{uuid.uuid4().hex}.tmp")
-    try:
-        with temporary.open("x", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
 def _read(path: Path) -> Record:
     """Return the record in ``path``; ValueError says why it is none."""
-    if path.suffix == ".tmp":
+    if path.suffix == TEMPORARY:
         raise ValueError("unfinished: being written now, or its writer was killed")
     if path.suffix == ".corrupt":
         raise ValueError("set aside earlier as unreadable")

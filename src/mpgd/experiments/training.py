@@ -3,7 +3,7 @@
     x' = x - eta grad(x) - m x + n,     m = mu eta^gamma v1,     n = sigma eta^gamma v2
 
 The parameters of all runs are one matrix (run, element). A run's hyperparameters name its noise,
-see `mpgd.experiments.sources`; with ``batch`` it descends on random mini-batches of that size.
+see `banks.sources`; with ``batch`` it descends on random mini-batches of that size.
 Noise does not depend on who trains beside a run, in bits; parameters do not to rounding, which
 only in float64 stays small.
 """
@@ -17,15 +17,14 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from mpgd.experiments.backprop import IN_PLACE, Backpropagation, Examples
-from mpgd.experiments.bank import Shapes
-from mpgd.experiments.data import Split
-from mpgd.experiments.losses import Loss
-from mpgd.experiments.nets import Layout, gradients
-from mpgd.experiments.shallow import gradient as shallow_gradient
-from mpgd.experiments.shallow import is_shallow
-from mpgd.experiments.sources import Source, perturbations
+from mpgd.experiments.banks.bank import Shapes
+from mpgd.experiments.banks.sources import Source, perturbations
+from mpgd.experiments.data.sources import Split
+from mpgd.experiments.nets.backprop import IN_PLACE, Backpropagation
+from mpgd.experiments.nets.layout import Examples, Layout, gradients
+from mpgd.experiments.nets.losses import Loss, mean_square
 from mpgd.experiments.store import Run
+from mpgd.noise.engines import has_numba
 from mpgd.optim.update import descended
 
 Gradient = Callable[[Tensor], tuple[Tensor, Tensor]]
@@ -98,14 +97,37 @@ def descend(
     sources = perturbations(runs, shapes, x.dtype, layout)
     noise = _Perturbation(x, sources) if sources else None
     every, moments, curve, before = max(1, steps // MOMENTS), [], [], x
-    for k in range(steps):
-        watched, g = gradient(x)
+
+    def step(x: Tensor, g: Tensor, k: int) -> Tensor:
+        m, n = noise.next() if noise and k < stop else (None, None)
+        return descended(x, g, eta, m, n)
+
+    for k, (following, watched) in enumerate(walk(x, gradient, step, steps)):
         if k % every == 0 or k == steps - 1:
             moments.append(k)
             curve.append(watched)
-        m, n = noise.next() if noise and k < stop else (None, None)
-        before, x = x, descended(x, g, eta, m, n)
+        before, x = x, following
     return Trained(before, x, moments, torch.stack(curve))
+
+
+def walk(
+    x: Any,
+    gradient: Callable[[Any], tuple[Any, Any]],
+    step: Callable[[Any, Any, int], Any],
+    steps: int,
+) -> Iterator[tuple[Any, Any]]:
+    """Yield after every step where it led, and what was watched before it.
+
+    Args:
+        x: the start, a tensor or an array.
+        gradient: returns what is watched, and the gradient.
+        step: returns x' from x, the gradient and the number of the step.
+        steps: how many.
+    """
+    for k in range(steps):
+        watched, g = gradient(x)
+        x = step(x, g, k)
+        yield x, watched
 
 
 def common(runs: Sequence[Run]) -> dict[str, Any]:
@@ -164,10 +186,19 @@ def _gradient(
     """Return the gradient in closed form where we have one, else by autograd."""
     layout, loss, dtype = problem.layout, problem.loss, problem.split.x_train.dtype
     if is_shallow(layout, loss, dtype):
-        return shallow_gradient
+        from mpgd.experiments.nets import shallow
+
+        return shallow.gradient
     if IN_PLACE.keys() >= set(layout.activations):
         return Backpropagation(layout, loss, examples, dtype)
     return lambda x, own: gradients(lambda p: loss(layout.forward(p, own.inputs), own.targets), x)
+
+
+def is_shallow(layout: Layout, loss: Loss, dtype: torch.dtype) -> bool:
+    """Return whether the compiled gradient of `nets.shallow` can be used here."""
+    one_layer = len(layout.widths) == 3 and layout.widths[-1] == 1
+    functions = (layout.hidden, layout.output, loss) == (torch.relu, None, mean_square)
+    return one_layer and functions and dtype == torch.float64 and has_numba()
 
 
 def minibatches(seed: int, count: int, size: int) -> Iterator[Tensor]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import chain
 from math import inf, sqrt
 from typing import Any, Final
 
@@ -22,9 +23,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mpgd.experiments import noise as figure_one
-from mpgd.experiments import valley
+from mpgd.experiments.driver import training as figure_one
+from mpgd.experiments.training import walk as walked
+from mpgd.experiments.valley import training as valley
 from mpgd.lab.settings import Settings
+from mpgd.limits import limit_law
 from mpgd.maps import ThalerMap
 from mpgd.noise import ChaoticNoise, GaussianNoise, StableLaw, position
 from mpgd.noise.counter import flat_index, step_key_tensor
@@ -61,16 +64,14 @@ def perturbation(settings: Settings, count: int = 1) -> Tensor:
     return path[..., 0] - path[..., 1] if twins else path
 
 
-def limit_law(settings: Settings) -> StableLaw | None:
+def limit_of(settings: Settings) -> StableLaw | None:
     """Return the law the sums tend to; None where its density is not computed."""
-    alpha = 1.0 / settings.gamma
-    if alpha < SMALLEST_ALPHA:
+    noise = make_noise(settings)
+    if noise.alpha < SMALLEST_ALPHA:
         return None
-    if settings.scheme == "symmetric":
-        return StableLaw(alpha, scale=2.0**settings.gamma)
-    if settings.scheme == "product" and settings.beta < 1.0:  # its signs forget their start
-        return StableLaw(alpha)
-    return StableLaw(alpha, settings.beta)
+    law = limit_law(noise)
+    twins = settings.scheme == "symmetric"
+    return StableLaw(law.alpha, scale=2.0**settings.gamma) if twins else law
 
 
 def orbit(settings: Settings) -> Numbers:
@@ -97,7 +98,7 @@ def orbit(settings: Settings) -> Numbers:
 
 def sums(settings: Settings) -> Numbers:
     """Return running sums, and a histogram of many at the end beside the limit's density."""
-    law, scale = limit_law(settings), float(settings.steps) ** -settings.gamma
+    law, scale = limit_of(settings), float(settings.steps) ** -settings.gamma
     running = scale * perturbation(settings, SHOWN).cumsum(0)
     moments = thin(settings.steps, MOMENTS // 2)
     x = np.sort(ends(settings, COUNT).numpy())
@@ -163,15 +164,19 @@ def walk(settings: Settings, moments: list[int]) -> Tensor:
     """
     start = valley.start([(settings.seed + run) % 2**32 for run in range(RUNS)])
     x: Any = start.expand(len(NAMES), -1, -1).numpy()
-    kept, wanted = [], set(moments)
+    perturbed, wanted = terms(settings), set(moments)
+
+    def slope(x: Any) -> tuple[None, Any]:
+        u, v = x[..., :-1], x[..., -1:]
+        return None, np.concatenate([v * v * u, v * (u * u).sum(-1, keepdims=True)], axis=-1)
+
+    def step(x: Any, g: Any, k: int) -> Any:
+        return descended(x, g, settings.eta, *next(perturbed))
+
     with np.errstate(over="ignore", invalid="ignore"):
-        for k, (m, n) in enumerate(terms(settings)):
-            if k in wanted:
-                kept.append(x)
-            u, v = x[..., :-1], x[..., -1:]
-            g: Any = np.concatenate([v * v * u, v * (u * u).sum(-1, keepdims=True)], axis=-1)
-            x = descended(x, g, settings.eta, m, n)
-    return torch.from_numpy(np.stack([*kept, x]))
+        places = (place for place, _ in walked(x, slope, step, settings.steps))
+        kept = [place for k, place in enumerate(chain([x], places)) if k in wanted]
+    return torch.from_numpy(np.stack(kept))
 
 
 def terms(settings: Settings) -> Iterator[tuple[Any, Any]]:

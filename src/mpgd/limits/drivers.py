@@ -125,11 +125,11 @@ class ExpandingNoise:
 def limit_law(noise: DrivingNoise) -> StableLaw:
     """Return the law that k^(-exponent) times a sum of k values of ``noise`` tends to.
 
-    Product signs forget their start, so their limit is symmetric for |beta| < 1. A driver of
-    another class says its law in an attribute ``limit_law``.
+    Product signs forget their start, so their limit is symmetric, but for beta = 1: then no sign
+    ever changes, and the limit is X(alpha, 1). A driver of another class says its law in an
+    attribute ``limit_law``.
 
     Raises:
-        ValueError: product signs at beta = 1 or -1, which never forget.
         TypeError: a driver of another class without ``limit_law``.
 
     Examples:
@@ -152,8 +152,5 @@ def limit_law(noise: DrivingNoise) -> StableLaw:
 
 
 def _chaotic_limit(noise: ChaoticNoise) -> StableLaw:
-    if noise.signs == "fresh":
-        return StableLaw(noise.alpha, noise.beta)
-    if abs(noise.beta) == 1.0:
-        raise ValueError(f"product signs have a known limit for |beta| < 1, got {noise.beta!r}")
-    return StableLaw(noise.alpha)
+    forgets = noise.signs == "product" and noise.beta < 1.0
+    return StableLaw(noise.alpha, 0.0 if forgets else noise.beta)

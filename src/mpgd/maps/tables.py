@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mpgd.files import write_whole
 from mpgd.maps.rows import INPUT_BITS, Rows, tabulate
 
 Array = NDArray[np.float64]
@@ -140,16 +141,9 @@ def _load(path: Path, gamma: float) -> ThalerTables | None:
 
 
 def _save(path: Path, tables: ThalerTables) -> None:
-    """Write the tables under a temporary name and rename; a folder not writable is no error."""
+    """Keep the tables; a folder that is not writable is no error."""
     arrays = {name: getattr(tables, name) for name in ARRAYS}
-    try:
+    arrays["checksum"] = np.frombuffer(tables.checksum, np.uint8)
+    with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
-    except OSError:
-        return
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, checksum=np.frombuffer(tables.checksum, np.uint8), **arrays)
-        os.replace(temporary, path)
-    except OSError:
-        Path(temporary).unlink(missing_ok=True)
+        write_whole(path, partial(np.savez, **arrays))

@@ -7,16 +7,18 @@ files that are no results are named too.
 from __future__ import annotations
 
 import gc
-import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from mpgd.experiments import catalogue
+from mpgd.experiments.content.blocks import Page
+from mpgd.experiments.experiment import Experiment
+from mpgd.files import write_whole
 from mpgd.report import html, markdown
-from mpgd.report.content import Page
 from mpgd.report.page import build
 from mpgd.report.shelf import read
 
@@ -46,13 +48,14 @@ class Written:
     unusable: tuple[str, ...]
 
 
-def write(folder: Path, file: Path) -> Written:
+def write(folder: Path, file: Path, studies: Sequence[Experiment] = ()) -> Written:
     """Write the report of the results in ``folder``.
 
     Args:
         folder: the folder `mpgd reproduce` wrote to, with the results in its ``runs``.
         file: what to write; ``.html`` is one page, ``.md`` a document with figures beside it in
             ``figures``.
+        studies: experiments beside those of the catalogue, whose sections come last.
 
     Raises:
         ValueError: if the file's name ends otherwise.
@@ -60,11 +63,12 @@ def write(folder: Path, file: Path) -> Written:
     """
     if file.suffix not in RENDERERS:
         raise ValueError(f"a report is written as .html or .md, got {file.name!r}")
-    shelf = read(folder)
+    every = [*catalogue(), *studies]
+    shelf = read(folder, every)
     if not file.parent.is_dir():
         raise FileNotFoundError(f"cannot write {file}: there is no folder {file.parent}")
     with _kept():
-        page = build(shelf, file.name)
+        page = build(shelf, file.name, every)
         text, figures = RENDERERS[file.suffix](page)
     if figures:
         (file.parent / markdown.FIGURES).mkdir(exist_ok=True)
@@ -87,14 +91,10 @@ def _kept() -> Iterator[None]:
 
 def replace(file: Path, text: str) -> None:
     """Write a file so that a reader sees the old one or the new one, never half of it."""
-    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
     try:
-        temporary.write_text(visible(text), encoding="utf-8")
-        os.replace(temporary, file)
+        write_whole(file, visible(text).encode())
     except OSError as problem:
         raise OSError(f"cannot write {file}: {problem.strerror}") from problem
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def visible(text: str) -> str:

@@ -1,7 +1,6 @@
 """Panels drawn by matplotlib as SVG, either with fixed colours or with those of the page's theme.
 
-Colours are Okabe & Ito's, told apart by colour-blind readers; a scheme has the same one in every
-figure. In the page each becomes a CSS variable, so that figures follow light and dark.
+In the page each colour becomes a CSS variable, so that figures follow light and dark.
 """
 
 from __future__ import annotations
@@ -14,8 +13,20 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mpgd.experiments.implicit_figure import STYLE
-from mpgd.report.content import Landscape, Plate, Route
+from mpgd.experiments.content.blocks import Landscape, Plate
+from mpgd.experiments.content.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    GRID,
+    INDIGO,
+    ORANGE,
+    PALE,
+    PINK,
+    RED,
+    SKY,
+    STYLE,
+)
 
 try:
     from matplotlib import rc_context
@@ -26,13 +37,21 @@ except ImportError:
 
 Array = NDArray[np.float64]
 
-BLUE, RED, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
-SKY, PINK, INDIGO, GREY = "#56B4E9", "#CC79A7", "#5D4A9C", "#7F7F7F"
 THEMED: Final[Mapping[str, str]] = {  # in the SVG: in the page
-    BLUE: "blue", RED: "red", GREEN: "green", ORANGE: "orange", SKY: "sky", PINK: "pink",
-    INDIGO: "indigo", GREY: "grey", "#BFD9EA": "pale", "#E6E6E6": "grid", "#FFFFFF": "paper",
-    "#000000": "ink", "#CCCCCC": "grid",
-}  # fmt: skip
+    BLUE: "blue",
+    RED: "red",
+    GREEN: "green",
+    ORANGE: "orange",
+    SKY: "sky",
+    PINK: "pink",
+    INDIGO: "indigo",
+    GREY: "grey",
+    PALE: "pale",
+    GRID: "grid",
+    "#FFFFFF": "paper",
+    "#000000": "ink",
+    "#CCCCCC": "grid",
+}
 SIZE: Final = (3.6, 2.75)  # inches
 RC: Final[Any] = STYLE | {
     "svg.fonttype": "path", "svg.hashsalt": "mpgd", "lines.linewidth": 1.2,
@@ -40,20 +59,6 @@ RC: Final[Any] = STYLE | {
 }  # fmt: skip
 RAISED: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 NO_METADATA: Final = {"Creator": None, "Date": None, "Format": None, "Type": None}
-
-
-def color(scheme: str) -> str:
-    """Return the colour of a scheme: of descent, of a Gaussian, or of MPGD and its variant.
-
-    Examples:
-        >>> color("mpgd plain 0.6 beta 0.5") == BLUE
-        True
-    """
-    for start, found in (("mpgd symmetric", GREEN), ("mpgd", BLUE), ("gaussian", ORANGE),
-                         ("langevin", PINK), ("gd", GREY), ("sgd", INDIGO)):  # fmt: skip
-        if scheme.startswith(start):
-            return found
-    return "#000000"
 
 
 def themed(plate: Plate, prefix: str) -> list[str]:
@@ -122,7 +127,7 @@ def whole(plate: Plate, columns: int = 3) -> str:
 
 def landscape(block: Landscape) -> str:
     """Return the valley in three dimensions as an SVG file of its own."""
-    shown = {route: path(route) for route in block.routes if route.shown}
+    shown = {route: route.path for route in block.routes if route.shown}
     every = np.abs(np.concatenate(list(shown.values()), axis=1))
     u_most, v_most = every.max(axis=1) * 1.05 + 1e-9
     most = 1.1 * float(_loss(*every).max()) + 1e-9
@@ -144,12 +149,6 @@ def landscape(block: Landscape) -> str:
         ax.view_init(30, -55)
         ax.legend(loc="upper left")
         return _svg(figure, facecolor="white")
-
-
-def path(route: Route) -> Array:
-    """Return u and v, (coordinate, point), up to where a path leaves the valley for good."""
-    points = np.array([route.u, route.v], dtype=float)
-    return points[:, np.isfinite(points).all(axis=0).cumprod(dtype=bool)]
 
 
 def _loss(u: Array, v: Array) -> Array:

@@ -18,7 +18,7 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from mpgd.report.content import (
+from mpgd.experiments.content.blocks import (
     ODD,
     WORDS,
     Block,
@@ -31,9 +31,9 @@ from mpgd.report.content import (
     Section,
     undrawn,
 )
+from mpgd.experiments.content.tables import findings_table
 from mpgd.report.drawing import THEMED, themed
 from mpgd.report.summary import MIXED, by_headline, verdicts
-from mpgd.report.tables import findings_table
 
 Call = tuple[str, tuple[Any, ...]]  # a macro of blocks.html, and what it is given
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Final
 
-from mpgd.report.content import (
+from mpgd.experiments.content.blocks import (
     ODD,
     Block,
     Cell,
@@ -27,9 +27,9 @@ from mpgd.report.content import (
     Text,
     undrawn,
 )
+from mpgd.experiments.content.tables import findings_table
 from mpgd.report.drawing import landscape, whole
 from mpgd.report.summary import tally_text
-from mpgd.report.tables import findings_table
 
 FIGURES: Final = "figures"
 CODE: Final = re.compile(r"`([^`<>&\n]+)`")

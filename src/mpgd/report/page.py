@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Sequence
 from typing import Final
 
+from mpgd.experiments import EXPERIMENTS
+from mpgd.experiments.comparison import IncompleteError
+from mpgd.experiments.content.blocks import Block, Commands, Missing, Page, Section, Table, Text
+from mpgd.experiments.content.findings import PROTOCOLS, command
+from mpgd.experiments.content.tables import table
+from mpgd.experiments.experiment import Experiment
 from mpgd.experiments.store import Record, Run
-from mpgd.report.content import ODD, Block, Commands, Missing, Page, Section, Table, Text
-from mpgd.report.sections import (
-    airfoil,
-    audit,
-    cifar10,
-    digits,
-    ecg,
-    generalization,
-    implicit,
-    limit,
-    noise,
-    valley,
-)
-from mpgd.report.sections.common import PROTOCOLS, command
 from mpgd.report.shelf import Shelf
 from mpgd.report.summary import claims, conclusions
-from mpgd.report.tables import table
 
 LEAD: Final = (
     "Lim, Wan & Simsekli (2022) perturb gradient descent by a chaotic map whose sums are heavy-"
@@ -33,95 +23,92 @@ LEAD: Final = (
 )
 
 
-@dataclass(frozen=True)
-class Part:
-    """How an experiment becomes a section."""
-
-    title: str
-    blocks: Callable[[Sequence[Record]], Sequence[Block]]
-    others: tuple[str, ...] = ()  # experiments whose records it needs too
-
-
-PARTS: Final[Mapping[str, Part]] = {
-    "noise": Part(noise.TITLE, noise.blocks),
-    "limit": Part(limit.TITLE, limit.blocks),
-    "valley": Part(valley.TITLE, valley.blocks),
-    "airfoil": Part(airfoil.TITLE, airfoil.blocks),
-    "ecg": Part(ecg.TITLE, ecg.blocks),
-    "cifar10": Part(cifar10.TITLE, cifar10.blocks),
-    "digits": Part(digits.TITLE, digits.blocks),
-    "audit": Part(audit.TITLE, audit.blocks, ("airfoil", "ecg", "valley")),
-    "implicit": Part(implicit.TITLE, implicit.blocks),
-    "generalization": Part(generalization.TITLE, generalization.blocks),
-}
 DATA: Final = (
     "# DIR: the folder of the data sets; without --data, MPGD_DATA and the cache are looked into"
 )
-SEEDED: Final = ("valley", "airfoil", "ecg", "cifar10", "digits", "audit")  # --seeds is theirs
 
 
-def build(shelf: Shelf, file: str) -> Page:
+def shown(studies: Iterable[Experiment]) -> list[Experiment]:
+    """Return the studies that have a section, in the order of the page."""
+    return sorted((one for one in studies if one.section), key=_place)
+
+
+def _place(study: Experiment) -> int:
+    return study.section.place if study.section else 0
+
+
+def build(shelf: Shelf, file: str, studies: Sequence[Experiment]) -> Page:
     """Return the page of a store; ``file`` is the name it will have."""
-    parts = [section(name, part, shelf) for name, part in PARTS.items()]
+    seeded = {study.name for study in studies if study.seeded}
+    parts = [section(study, shelf) for study in shown(studies)]
     tested = claims(parts)
+    own = "".join(f" --study {one.name}.py" for one in studies if one.name not in EXPERIMENTS)
     return Page(
         "Does chaos help gradient descent?",
         LEAD,
-        Commands((*commands(shelf, parts), f"mpgd report results -o {file}")),
+        Commands((*commands(shelf, parts, seeded), f"mpgd report results -o {file}{own}")),
         tested,
         conclusions(tested),
-        (runs(shelf), *parts, *leftovers(shelf)),
+        (runs(shelf, parts), *parts, *leftovers(shelf, parts)),
     )
 
 
-def section(name: str, part: Part, shelf: Shelf) -> Section:
+def section(study: Experiment, shelf: Shelf) -> Section:
     """Return a section; one that the store lacks says which command makes it."""
-    records = shelf[name]
+    name, records, part = study.name, shelf[study.name], study.section
+    assert part is not None
     if not records:
         missing = Missing("Not in this store. To make it:", command(name))
         return Section(name, part.title, (missing,))
     try:
         others = [record for other in part.others for record in shelf[other]]
         blocks = tuple(part.blocks([*records, *others]))
-    except ODD as problem:
-        said = f"{type(problem).__name__}: {problem}"
-        text = f"{len(records)} records, but not all that this section needs ({said}). To make it:"
-        return Section(name, part.title, (Missing(text, command(name), begun=True),))
+    except IncompleteError as problem:
+        text = f"{len(records)} records, but not all that this section needs ({problem})."
+        begun = Missing(f"{text} To make it:", command(name), begun=True)
+        return Section(name, part.title, (begun,))
     return Section(name, part.title, blocks)
 
 
-def commands(shelf: Shelf, parts: Iterable[Section]) -> list[str]:
+def commands(shelf: Shelf, parts: Iterable[Section], seeded: Container[str]) -> list[str]:
     """Return the commands that make a store like this one; one that was not finished says so."""
     alike: dict[tuple[str, str], list[str]] = defaultdict(list)
     for part in parts:
         comment = "  # not finished yet" if part.is_begun else ""
-        for options in _options(part, shelf[part.name]):
+        for options in _options(part, shelf[part.name], part.name in seeded):
             alike[options, comment].append(part.name)
-    lines = [command(*names, options=options) + comment
-             for (options, comment), names in alike.items()]  # fmt: skip
+    lines = [
+        command(*names, options=options) + comment for (options, comment), names in alike.items()
+    ]
     return [DATA, *lines] if any("--data" in line for line in lines) else lines
 
 
-def _options(part: Section, records: Sequence[Record]) -> list[str]:
+def _options(part: Section, records: Sequence[Record], seeded: bool) -> list[str]:
     """Return the options of what ran a part: of one command, or of one for each protocol."""
-    if part.name not in SEEDED:
+    if not seeded:
         return [""] if records else []
-    seeds = {protocol: {r.run.seed for r in records if r.run.protocol == protocol}
-             for protocol in PROTOCOLS}  # fmt: skip
+    seeds = {
+        protocol: {r.run.seed for r in records if r.run.protocol == protocol}
+        for protocol in PROTOCOLS
+    }
     counts = {protocol: len(own) for protocol, own in seeds.items() if own}
     if counts and (part.is_begun or len({*counts.values()}) == 1):
         return [f"--seeds {max(counts.values())}"]
     return [f"--protocol {protocol} --seeds {count}" for protocol, count in counts.items()]
 
 
-def runs(shelf: Shelf) -> Section:
+def runs(shelf: Shelf, parts: Sequence[Section]) -> Section:
     """Return what was run, with what, and how long it took."""
     groups: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in shelf.records:
         groups[record.run.experiment, record.run.protocol].append(record)
-    known = {name: place for place, name in enumerate(PARTS)}
-    rows = [[name, protocol, *_facts(groups[name, protocol])] for name, protocol in
-            sorted(groups, key=lambda group: (known.get(group[0], len(known)), group))]  # fmt: skip
+    known = {part.name: place for place, part in enumerate(parts)}
+    rows = [
+        [name, protocol, *_facts(groups[name, protocol])]
+        for name, protocol in sorted(
+            groups, key=lambda group: (known.get(group[0], len(known)), group)
+        )
+    ]
     total = sum(record.seconds for record in shelf.records)
     blocks: list[Block] = [
         table(
@@ -138,8 +125,12 @@ def runs(shelf: Shelf) -> Section:
 def _facts(records: Sequence[Record]) -> list[str]:
     schemes = {record.run.scheme for record in records}
     seconds = sum(record.seconds for record in records)
-    return [f"{len(records):,}", f"{len(schemes)}", _seeds(r.run.seed for r in records),
-            f"{seconds:,.1f}"]  # fmt: skip
+    return [
+        f"{len(records):,}",
+        f"{len(schemes)}",
+        _seeds(r.run.seed for r in records),
+        f"{seconds:,.1f}",
+    ]
 
 
 def _seeds(seeds: Iterable[int]) -> str:
@@ -158,14 +149,18 @@ def _versions(records: Iterable[Record]) -> Table:
         for name, version in record.versions.items():
             found[name][str(version)] += 1
         found["commit"][str(record.commit or "none")[:12]] += 1
-    rows = [[name, version, f"{count:,}"] for name, versions in found.items()
-            for version, count in versions.items()]  # fmt: skip
+    rows = [
+        [name, version, f"{count:,}"]
+        for name, versions in found.items()
+        for version, count in versions.items()
+    ]
     return table("Versions in the records", ["what", "version", "runs"], rows)
 
 
-def leftovers(shelf: Shelf) -> list[Section]:
+def leftovers(shelf: Shelf, parts: Sequence[Section]) -> list[Section]:
     """Return what the store holds beside finished runs that are shown, if there is any."""
-    strange = [name for name in shelf.experiments if name not in PARTS]
+    known = {part.name for part in parts}
+    strange = [name for name in shelf.experiments if name not in known]
     blocks: list[Block] = []
     if strange:
         names = ", ".join(f"{name} ({len(shelf[name])})" for name in strange)
@@ -173,10 +168,16 @@ def leftovers(shelf: Shelf) -> list[Section]:
     if shelf.unusable:
         rows = [[name, reason] for name, reason in shelf.unusable.items()]
         blocks.append(table(f"{len(rows)} files", ["file", "why"], rows, wordy=True))
-    going = table("They go on from their checkpoints", ["unfinished run", "goes on with"],
-                  map(_going_on, shelf.unfinished), wordy=True)  # fmt: skip
-    sections = [Section("unfinished", "Unfinished runs", (going,) * bool(going.rows)),
-                Section("files", "Files that could not be used", tuple(blocks))]  # fmt: skip
+    going = table(
+        "They go on from their checkpoints",
+        ["unfinished run", "goes on with"],
+        map(_going_on, shelf.unfinished),
+        wordy=True,
+    )
+    sections = [
+        Section("unfinished", "Unfinished runs", (going,) * bool(going.rows)),
+        Section("files", "Files that could not be used", tuple(blocks)),
+    ]
     return [section for section in sections if section.blocks]
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from mpgd.report.content import WORDS, Basis, Claim, Finding, Section, Tally
+from mpgd.experiments.content.blocks import WORDS, Basis, Claim, Finding, Section, Tally
 
 MIXED: Final = "mixed"
 TESTED: Final = " tested as the paper states them"

@@ -1,0 +1,106 @@
+"""The rows of the tables on airfoil self-noise, what the paper prints in them, its claims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from mpgd.experiments.banks.released import SWITCHES
+from mpgd.experiments.comparison import Comparison, by_protocol
+from mpgd.experiments.schemes import PLAIN, SYMMETRIC, VARIANTS, Scheme, runs_of
+from mpgd.experiments.statistics import Columns
+from mpgd.experiments.store import Run
+
+GAMMAS: Final = (0.55, 0.6, 0.65, 0.7)
+BETAS: Final = (0.0, 0.25, 0.5)
+CLAIMED: Final = 0.5  # the skewness of which the paper claims something
+LEVELS: Final = {PLAIN: (0.01, 0.02), SYMMETRIC: (0.01, 0.01)}  # mu, sigma of the text
+RELEASED_LOWER: Final = (0.01, 0.01)  # what plain rows with beta > 0 were run with
+FIXED: Final[dict[str, Any]] = {"widths": [5, 16, 1], "eta": 0.1, "steps": 3000}
+BATCH: Final = 32
+SCRIPTED: Final = "script"  # how a run is computed: one net at a time
+
+PRINTED: Final = {  # scheme: test RMSE, gap; mean (sample std) of five seeds
+    "gd": ("0.4309 (0.0595)", "0.2411 (0.0110)"),
+    "gaussian": ("0.4279 (0.0980)", "0.2354 (0.0136)"),
+    "mpgd plain 0.55 beta 0.5": ("0.3916 (0.1035)", "0.2256 (0.0201)"),
+    "mpgd plain 0.6 beta 0.5": ("0.3810 (0.0375)", "0.2298 (0.0083)"),
+    "mpgd plain 0.65 beta 0.5": ("0.3829 (0.0720)", "0.2407 (0.0295)"),
+    "mpgd plain 0.7 beta 0.5": ("0.4600 (0.1091)", "0.2315 (0.0162)"),
+    "mpgd symmetric 0.55 beta 0.5": ("0.3865 (0.0629)", "0.2305 (0.0162)"),
+    "mpgd symmetric 0.6 beta 0.5": ("0.4092 (0.1266)", "0.2206 (0.0092)"),
+    "mpgd symmetric 0.65 beta 0.5": ("0.3891 (0.0340)", "0.2307 (0.0083)"),
+    "mpgd symmetric 0.7 beta 0.5": ("0.3754 (0.0094)", "0.2311 (0.0076)"),
+    "mpgd plain 0.55 beta 0": ("", "0.2308 (0.0091)"),
+    "mpgd plain 0.6 beta 0": ("", "0.2274 (0.0151)"),
+    "mpgd plain 0.65 beta 0": ("", "0.2273 (0.0113)"),
+    "mpgd plain 0.7 beta 0": ("", "0.2362 (0.0092)"),
+    "mpgd symmetric 0.55 beta 0": ("", "0.2325 (0.0107)"),
+    "mpgd symmetric 0.6 beta 0": ("", "0.2339 (0.0167)"),
+    "mpgd symmetric 0.65 beta 0": ("", "0.2373 (0.0173)"),
+    "mpgd symmetric 0.7 beta 0": ("", "0.2333 (0.0093)"),
+    "mpgd plain 0.55 beta 0.25": ("", "0.2264 (0.0189)"),
+    "mpgd plain 0.6 beta 0.25": ("", "0.2267 (0.0127)"),
+    "mpgd plain 0.65 beta 0.25": ("", "0.2330 (0.0207)"),
+    "mpgd plain 0.7 beta 0.25": ("", "0.2393 (0.0139)"),
+    "mpgd symmetric 0.55 beta 0.25": ("", "0.2238 (0.0157)"),
+    "mpgd symmetric 0.6 beta 0.25": ("", "0.2247 (0.0152)"),
+    "mpgd symmetric 0.65 beta 0.25": ("", "0.2267 (0.0045)"),
+    "mpgd symmetric 0.7 beta 0.25": ("", "0.2270 (0.0058)"),
+}
+
+
+def tasks(protocol: str, seeds: Sequence[int], steps: int = FIXED["steps"]) -> list[Run]:
+    """Return every row of the paper's tables for these seeds, and further baselines."""
+    return runs_of("airfoil", protocol, schemes(protocol), seeds, FIXED | {"steps": steps})
+
+
+def schemes(protocol: str) -> list[Scheme]:
+    """Return the schemes of a protocol, in the order of its tables."""
+    return _paper() if protocol == "paper" else _released()
+
+
+def _paper() -> list[Scheme]:
+    found = [Scheme("none")]
+    for variant in VARIANTS:
+        symmetric, (mu, sigma) = variant == SYMMETRIC, LEVELS[variant]
+        found.append(Scheme("langevin", symmetric, mu=mu, sigma=sigma))
+        found += [Scheme("matched", symmetric, gamma, mu=mu, sigma=sigma) for gamma in GAMMAS]
+    for gamma in GAMMAS:
+        for beta in BETAS:
+            for variant in VARIANTS:
+                level = LEVELS[variant]
+                found.append(Scheme("chaotic", variant == SYMMETRIC, gamma, beta, *level))
+    return [*found, Scheme("none", batch=BATCH)]
+
+
+def _released() -> list[Scheme]:
+    mu, sigma = LEVELS[PLAIN]
+    found = [
+        Scheme("none", how=SCRIPTED, dtype="float32", step="rounded twice"),
+        Scheme("released_gaussian", mu=mu, sigma=sigma, how=SCRIPTED, dtype="float32"),
+    ]
+    for gamma in GAMMAS:
+        for beta in BETAS:
+            for variant in VARIANTS:
+                as_text = variant == PLAIN and beta == 0.0
+                level = LEVELS[PLAIN] if as_text else RELEASED_LOWER
+                symmetric = variant == SYMMETRIC
+                found.append(Scheme("switched", symmetric, gamma, beta, *level, SWITCHES))
+    return found
+
+
+def measures(protocol: str) -> tuple[Columns, ...]:
+    """Return what a protocol's tables show; the scripts' gap is another quantity."""
+    gap = "gap" if protocol == "paper" else "released_gap"
+    return (
+        Columns("test_rmse", "test RMSE", 4, _printed(0), "lower", "test RMSE"),
+        Columns(gap, "RMSE gap", 4, _printed(1), "lower", "gap"),
+    )
+
+
+def _printed(place: int) -> Callable[[str], str]:
+    return lambda name: PRINTED.get(name, ("", ""))[place]
+
+
+COMPARISON: Final = Comparison(by_protocol("airfoil"), schemes, measures, 4, CLAIMED)

@@ -1,0 +1,249 @@
+"""The cases of the audit: rows of the experiments' tables, and the deviations tried on them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from mpgd.experiments import Context, airfoil, ecg, valley
+from mpgd.experiments.airfoil.runs import tasks as airfoil_tasks
+from mpgd.experiments.audit.deviations import deviate
+from mpgd.experiments.banks.released import SWITCHES
+from mpgd.experiments.ecg.runs import DEPTHS, FIXED
+from mpgd.experiments.ecg.runs import tasks as ecg_tasks
+from mpgd.experiments.experiment import Experiment, Table
+from mpgd.experiments.schema import Needs
+from mpgd.experiments.schemes import Scheme
+from mpgd.experiments.statistics import Difference, Summary, by_seed, paired, summary
+from mpgd.experiments.store import Record, Run
+from mpgd.experiments.valley import switches
+from mpgd.experiments.valley.runs import tasks as valley_tasks
+
+PAPER, TOGETHER = "paper", "all together"  # the first and the last row of a table
+SYMMETRIC: Final = ("control", *SWITCHES)
+PLAIN: Final = tuple(name for name in SYMMETRIC if name != "same_delta")
+MEASURED: Final = ("early_metrics", "mse_gap")
+TEXT: Final = {"ecg": DEPTHS["one hidden layer"]}  # widths, where ``paper`` has several nets
+
+GD: Final = Scheme()
+GAUSSIAN: Final = Scheme("matched", False, 0.6)
+MPGD: Final = Scheme("chaotic", False, 0.6, 0.5)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A row of an experiment's tables, and the deviations tried on it one by one."""
+
+    scheme: Scheme
+    alone: tuple[str, ...]
+
+    def holds(self, task: Run) -> bool:
+        """Return whether a run belongs to this row; ``released`` has one Gaussian only."""
+        if task.protocol == "released" and self.scheme.kind == "gaussian":
+            return Scheme.of(task).kind == "gaussian"
+        widths = task.hyperparameters.get("widths")
+        text = TEXT.get(task.experiment, widths) if task.protocol == "paper" else widths
+        return task.scheme == str(self.scheme) and widths == text
+
+
+@dataclass(frozen=True)
+class Study:
+    """An experiment that is audited.
+
+    Attributes:
+        experiment: what it is.
+        tasks: returns its runs of (protocol, seeds, steps); no steps are the paper's.
+        metrics: what is shown: its title and digits.
+        cases: the rows.
+    """
+
+    experiment: Experiment
+    tasks: Callable[[str, Sequence[int], int | None], list[Run]]
+    metrics: Mapping[str, tuple[str, int]]
+    cases: tuple[Case, ...]
+
+
+def _ecg_tasks(protocol: str, seeds: Sequence[int], steps: int | None) -> list[Run]:
+    shorter = {} if steps is None else {"steps": steps, "stop": steps // 2}
+    return ecg_tasks(protocol, seeds, FIXED | shorter)
+
+
+def _of(tasks: Callable[..., list[Run]]) -> Callable[[str, Sequence[int], int | None], list[Run]]:
+    return lambda protocol, seeds, steps: tasks(protocol, seeds, *([steps] if steps else []))
+
+
+STUDIES: Final = {
+    "airfoil": Study(
+        airfoil.EXPERIMENT,
+        _of(airfoil_tasks),
+        {"test_rmse": ("test RMSE", 4), "gap": ("RMSE gap", 4)},
+        (
+            Case(GD, ("float32", *MEASURED)),
+            Case(GAUSSIAN, ("bare_gaussian", "shared_rows", *MEASURED)),
+            Case(MPGD, (*PLAIN, "lower_sigma", *MEASURED)),
+            Case(replace(MPGD, symmetric=True), (*SYMMETRIC, *MEASURED)),
+        ),
+    ),
+    "ecg": Study(
+        ecg.EXPERIMENT,
+        _ecg_tasks,
+        {"test_accuracy": ("test accuracy, %", 2)},
+        (
+            Case(GD, ("two_layers",)),
+            Case(GAUSSIAN, ("bare_gaussian", "shared_rows", "two_layers")),
+            Case(MPGD, (*PLAIN, "two_layers")),
+            Case(replace(MPGD, symmetric=True), (*SYMMETRIC, "two_layers")),
+        ),
+    ),
+    "valley": Study(
+        valley.EXPERIMENT,
+        _of(valley_tasks),
+        {"trace": ("final trace of the Hessian", 1)},
+        (
+            Case(GD, ("scalar_u",)),
+            Case(replace(GAUSSIAN, gamma=0.7), switches.GAUSSIAN + switches.MOTION),
+            Case(replace(MPGD, gamma=0.7), ("control", *switches.ORBITS, *switches.MOTION)),
+        ),
+    ),
+}
+
+
+def wanted(context: Context, steps: int | None = None) -> list[Run]:
+    """Return the runs of the studies whose data is found; the others are named."""
+    found = []
+    for name, study in STUDIES.items():
+        if reason := study.experiment.lacks(context.data):
+            context.reporter.say(f"audit: {reason}")
+        else:
+            found += tasks(name, range(1, context.seeds + 1), steps)
+    return found
+
+
+def all_tasks(protocol: str, seeds: Sequence[int], steps: int | None = None) -> list[Run]:
+    """Return the runs of all studies; every one has both protocols."""
+    return [run for name in STUDIES for run in tasks(name, seeds, steps)]
+
+
+def tasks(name: str, seeds: Sequence[int], steps: int | None = None) -> list[Run]:
+    """Return all runs of a study; those with a deviation are ``audit``'s, the rest its own."""
+    return [
+        task
+        for case in STUDIES[name].cases
+        for each in lines(name, case, seeds, steps).values()
+        for task in each
+    ]
+
+
+def study_of(run: Run) -> str:
+    """Return the study a run belongs to."""
+    return str(run.hyperparameters["study"]) if run.experiment == "audit" else run.experiment
+
+
+def needs(run: Run) -> Needs:
+    """Return what the record of a run must hold: the metrics its study asks for."""
+    if run.hyperparameters.get("study") not in STUDIES:
+        return Needs(choices={"study": tuple(STUDIES)})
+    return Needs(STUDIES[study_of(run)].experiment.needs(run).metrics)
+
+
+def lines(
+    name: str, case: Case, seeds: Sequence[int], steps: int | None = None
+) -> dict[str, list[Run]]:
+    """Return the runs of every line of a case's table; ``steps`` shortens them, for a test."""
+    first, last = (
+        [task for task in STUDIES[name].tasks(protocol, seeds, steps) if case.holds(task)]
+        for protocol in ("paper", "released")
+    )
+    alone = {name: [_with(each, name) for each in first] for name in case.alone}
+    if "float32" in alone:  # which the scripts' descent is, apart from how its gap is defined
+        alone["float32"] = last
+    return {PAPER: first, **alone, TOGETHER: last}
+
+
+def _with(task: Run, deviation: str) -> Run:
+    """Return the run with a deviation; two kinds of them are runs of the experiment itself."""
+    if deviation == "mse_gap":  # another number of the same run
+        return task
+    changed = task if task.experiment == "valley" else deviate(task, [deviation])
+    if deviation == "two_layers":  # which ``paper`` has too
+        return changed
+    h = {**changed.hyperparameters, "study": task.experiment, "deviations": [deviation]}
+    return replace(changed, experiment="audit", hyperparameters=h)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A case's runs beside those of the text's protocol.
+
+    Attributes:
+        study: the experiment it belongs to.
+        scheme: its row there.
+        metrics: what is shown: its title and digits.
+        lines: for each deviation and metric our numbers, and their difference to ``paper``.
+    """
+
+    study: str
+    scheme: Scheme
+    metrics: Sequence[tuple[str, int]]
+    lines: Mapping[str, Sequence[tuple[Summary, Difference | None]]]
+
+    @property
+    def table(self) -> Table:
+        """The same as a table."""
+        columns = [title for what, _ in self.metrics for title in (what, "minus paper")]
+        rows = [
+            [
+                label,
+                *(text for pair in zip(self.metrics, line, strict=True) for text in _texts(*pair)),
+            ]
+            for label, line in self.lines.items()
+        ]
+        return f"audit, {self.study}, {self.scheme}", ["deviation", *columns], rows
+
+
+def _texts(metric: tuple[str, int], found: tuple[Summary, Difference | None]) -> tuple[str, str]:
+    (_, digits), (ours, difference) = metric, found
+    return ours.text(digits), difference.text(digits) if difference else ""
+
+
+def told(records: Iterable[Record]) -> list[Table]:
+    """Return the table of every case with runs among ``records``, of the audit and its studies."""
+    return [case.table for case in compared(records)]
+
+
+def compared(records: Iterable[Record]) -> list[Compared]:
+    """Return every case with runs among ``records``, of the size that most have."""
+    held = {record.run.key: record for record in records}
+    ours = [record.run for record in held.values() if record.run.experiment == "audit"]
+    found = []
+    for name, study in STUDIES.items():
+        mine = [run for run in ours if study_of(run) == name]
+        counted = Counter(run.hyperparameters["steps"] for run in mine)
+        for case in study.cases if mine else ():
+            seeds, steps = sorted({run.seed for run in mine}), counted.most_common(1)[0][0]
+            kept = {
+                label: [held[task.key] for task in each if task.key in held]
+                for label, each in lines(name, case, seeds, steps).items()
+            }
+            if kept[PAPER]:
+                found.append(_compared(name, case, study, kept))
+    return found
+
+
+def _compared(name: str, case: Case, study: Study, kept: Mapping[str, list[Record]]) -> Compared:
+    started = {record.run.seed for record in kept[PAPER]}
+    shown = [label for label, own in kept.items() if {r.run.seed for r in own} & started]
+    found = {label: [_line(metric, label, kept) for metric in study.metrics] for label in shown}
+    return Compared(name, case.scheme, tuple(study.metrics.values()), found)
+
+
+def _line(
+    metric: str, label: str, kept: Mapping[str, list[Record]]
+) -> tuple[Summary, Difference | None]:
+    """Return a line's numbers of one metric; some lines show the scripts' own gap."""
+    own = "released_gap" if metric == "gap" and label in ("mse_gap", TOGETHER) else metric
+    ours = by_seed(kept[label], own)
+    difference = None if label == PAPER else paired(ours, by_seed(kept[PAPER], metric))
+    return summary(ours.values()), difference

@@ -1,0 +1,1 @@
+"""The noise of many runs at once: banks of orbits, sources of perturbations, released noise."""

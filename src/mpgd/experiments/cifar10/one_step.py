@@ -1,0 +1,70 @@
+"""One full-batch step of the real ResNet-18 on all 50,000 images, timed.
+
+It shows on a machine without a GPU that the full recipe of `cifar10.runs` runs as it stands:
+the same network, blocks, augmentation and noise, stopped after the first step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from mpgd.experiments import EXPERIMENTS, Context
+from mpgd.experiments.cifar10 import TIMED
+from mpgd.experiments.cifar10.reproduction import check_device, trainer
+from mpgd.experiments.cifar10.runs import FULL, ONE_STEP, tasks
+from mpgd.experiments.cifar10.training import train_all
+from mpgd.experiments.data.cifar10 import BINARY
+from mpgd.experiments.experiment import Experiment, tell
+from mpgd.experiments.runner import complete
+from mpgd.experiments.schemes import PLAIN, Scheme
+from mpgd.experiments.store import Record, Run
+
+STEP: Final[dict[str, Any]] = FULL | {"study": ONE_STEP, "steps": 1, "moments": 1}
+GAMMA: Final = 0.6
+
+
+def step_tasks(
+    protocol: str, seeds: Sequence[int], study: dict[str, Any] | None = None
+) -> list[Run]:
+    """Return the one run."""
+    every = tasks("paper", [1], study or STEP | {"device": "cpu"})
+    schemes = {run.key: Scheme.of(run) for run in every}
+    own = [run for run in every if schemes[run.key].gamma == GAMMA]
+    return [
+        run for run in own if (schemes[run.key].kind, schemes[run.key].variant) == ("mpgd", PLAIN)
+    ]
+
+
+def run(context: Context, study: dict[str, Any] | None = None) -> None:
+    """Take the step unless it is in the store, and say how long it took."""
+    check_device(context.device)
+    wanted = step_tasks("paper", [1], (study or STEP) | {"device": context.device})
+    tell(context, told(complete(context, wanted, trainer(context))))
+
+
+def told(records: Sequence[Record]) -> Iterator[str]:
+    """Yield how long the step took."""
+    for record in records:
+        found, h = record.metrics, record.run.hyperparameters
+        yield (
+            f"  {record.run.scheme}, {h['train']} images: {found['training_seconds']:.0f} s for "
+            f"the step ({found['cpu_seconds']:.0f} s of CPU time, "
+            f"{1e3 * found['cpu_seconds'] / h['train']:.1f} ms an image), loss "
+            f"{found['train_loss']:.4f} before it, validation accuracy "
+            f"{found['val_accuracy']:.2f} % after it"
+        )
+
+
+EXPERIMENT: Final = Experiment(
+    name="cifar10_step",
+    title=EXPERIMENTS["cifar10_step"].title,
+    runs=step_tasks,
+    train=train_all,
+    told=told,
+    needs=lambda run: TIMED,
+    data=(BINARY,),
+    on_request=True,
+    seeded=False,
+    run=run,
+)

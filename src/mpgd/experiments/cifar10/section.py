@@ -1,0 +1,126 @@
+"""CIFAR-10: validation accuracy and gap of ResNet-18, of the full recipe or a reduced study."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from mpgd.experiments.cifar10.runs import (
+    BETA,
+    COMPARISON,
+    FULL,
+    MEASURES,
+    ONE_STEP,
+    describe,
+    tasks,
+)
+from mpgd.experiments.comparison import IncompleteError
+from mpgd.experiments.content.blocks import Block, Findings, Panel, Plate, Text
+from mpgd.experiments.content.choose import chosen, commonest, part
+from mpgd.experiments.content.curves import against_gamma, on_the_way
+from mpgd.experiments.content.findings import PROTOCOLS, RULE, findings, under, unfinished
+from mpgd.experiments.content.tables import Setting, scheme_table
+from mpgd.experiments.experiment import Part
+from mpgd.experiments.schemes import Scheme
+from mpgd.experiments.store import Record
+
+HEADLINES: Final = {
+    "validation": "CIFAR-10: MPGD has a higher validation accuracy",
+    "gap": "CIFAR-10: MPGD has a smaller accuracy gap",
+}
+STUDIES: Final = ("full", "reduced")
+SHOWN: Final = 0.6  # gamma of the curves
+
+
+def blocks(records: Sequence[Record]) -> list[Block]:
+    """Return what the section shows."""
+    found: list[Block] = [
+        Text(
+            "ResNet-18, exact full-batch gradients, only the input layer perturbed. The full "
+            "recipe wants a GPU; on a CPU a reduced study (a narrow network, few small images, few "
+            "steps) shows that everything runs, and its numbers are no estimate of the paper's."
+        )
+    ]
+    for study in STUDIES:
+        if mine := part(records, study=study):
+            found += _study(study, mine)
+    return [*found, *map(_one_step, part(records, study=ONE_STEP))]
+
+
+def _study(study: str, records: Sequence[Record]) -> Iterator[Block]:
+    held = {
+        f"{PROTOCOLS[protocol]}, {study} study": own for protocol, own in _finished(records).items()
+    }
+    size = describe(dict(records[-1].run.hyperparameters))
+    yield Text(f"{size[0].upper()}{size[1:]}.")
+    yield from unfinished("cifar10", held, partial(tasks, study=FULL))
+    found = under(findings(held, "", COMPARISON), HEADLINES)
+    if study != "full":  # no test of what the paper states
+        found = tuple(replace(one, basis="elsewhere") for one in found)
+    yield Findings(RULE, found)
+    yield Plate(
+        f"cifar10-{study}",
+        f"Validation accuracy on the way at γ = {SHOWN}, means over "
+        "seeds with bands where the middle half of them is, and at the end against γ.",
+        tuple(_panels(held, with_printed=study == "full")),
+        legend=True,
+    )
+    for column in MEASURES:
+        settings = [Setting(title, own, column) for title, own in held.items()]
+        caption = f"{column.title.capitalize()}, {study} study"
+        yield scheme_table(caption, settings, column.better)
+
+
+def _finished(records: Sequence[Record]) -> dict[str, list[Record]]:
+    """Return the records of each protocol of one study, as the experiment now defines them."""
+    held = {}
+    for protocol in PROTOCOLS:
+        own = [record for record in records if record.run.protocol == protocol]
+        own = commonest(own, "device", "width", "train", "test", "pixels", "block")
+        if ours := [record for record in own if Scheme.of(record.run).kind == "mpgd"]:
+            h = ours[0].run.hyperparameters
+            study = {name: h[name] for name in (*FULL, "device")}
+            seeds = sorted({record.run.seed for record in own})
+            held[protocol] = chosen(own, tasks(protocol, seeds, study))
+    if not any(held.values()):
+        raise IncompleteError("no run of MPGD")
+    return {protocol: own for protocol, own in held.items() if own}
+
+
+def _panels(held: Mapping[str, Sequence[Record]], with_printed: bool) -> Iterator[Panel]:
+    columns = list(MEASURES)
+    if not with_printed:
+        columns = [replace(column, printed=lambda name: "") for column in columns]
+    for title, own in held.items():
+        short = title.split(",")[0].capitalize()
+        yield Panel(
+            partial(
+                on_the_way,
+                records=own,
+                gamma=SHOWN,
+                beta=BETA,
+                x="step",
+                y="val_accuracy",
+                title=short,
+                ylabel=columns[0].title,
+            ),
+            f"Validation accuracy against steps, {title}.",
+        )
+        for column in columns:
+            yield Panel(
+                partial(against_gamma, records=own, columns=column, beta=BETA, title=short),
+                f"{column.title} against γ, {title}.",
+            )
+
+
+def _one_step(record: Record) -> Text:
+    m, h = record.metrics, record.run.hyperparameters
+    return Text(
+        f"One step of the full recipe on {h['device']} ({record.run.scheme}, {h['train']:,} "
+        f"images): {m['training_seconds']:,.0f} seconds, {m['cpu_seconds']:,.0f} of CPU time."
+    )
+
+
+PART: Final = Part("CIFAR-10", blocks, place=6)

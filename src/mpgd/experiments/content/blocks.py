@@ -1,0 +1,246 @@
+"""What a report says, apart from how it looks: sections of paragraphs, tables, figures, verdicts.
+
+    store -> Shelf -> Page of Sections -> html.render, markdown.render
+
+All of it is text and numbers, and functions that draw on matplotlib axes; no markup is in it. In a
+paragraph, words between backticks are code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Word = Literal["supported", "contradicted", "undecided"]
+WORDS: tuple[Word, ...] = ("supported", "contradicted", "undecided")
+FEW = 6  # rows of a table that is shown unasked
+ODD = (LookupError, TypeError, ValueError, ArithmeticError, RecursionError)  # of odd records
+Basis = Literal["stated", "scripts", "corrected", "elsewhere"]  # what a claim was tested on
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Commands:
+    """Lines for a shell."""
+
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What is not in the store, and the command that makes it; ``begun`` if some of it is there."""
+
+    text: str
+    command: str
+    begun: bool = False
+
+
+@dataclass(frozen=True)
+class Cell:
+    """An entry of a table.
+
+    Attributes:
+        text: what is shown.
+        order: by what its column is sorted; without it, by the text.
+        word: the verdict on it, if there is one.
+    """
+
+    text: str
+    order: float | None = None
+    word: str | None = None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A heading, and the group of columns it stands under."""
+
+    title: str
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells; the first cell names its row.
+
+    Attributes:
+        caption: what it shows.
+        columns: its headings.
+        rows: its cells.
+        wordy: whether its cells hold sentences.
+    """
+
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    wordy: bool = False
+
+    @property
+    def is_long(self) -> bool:
+        """Whether a page shows it only when a reader opens it."""
+        return len(self.rows) > FEW
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes.
+
+    Attributes:
+        draw: draws it.
+        alt: what a reader who cannot see it is told.
+        left: the part of its width that the labels of the vertical axis take.
+    """
+
+    draw: Callable[[Any], None]
+    alt: str
+    left: float = 0.18
+
+
+@dataclass(frozen=True)
+class Plate:
+    """A figure of some panels; with ``legend`` their common legend stands beside them."""
+
+    name: str
+    caption: str
+    panels: tuple[Panel, ...]
+    legend: bool = False
+
+
+@dataclass(frozen=True)
+class Route:
+    """The way of one scheme through the valley: |u| and v."""
+
+    label: str
+    color: str
+    u: tuple[float, ...]
+    v: tuple[float, ...]
+    shown: bool = True
+
+    @property
+    def path(self) -> Array:
+        """Its points, (coordinate, point), up to where it leaves the valley for good."""
+        points = np.array([self.u, self.v], dtype=float)
+        return points[:, np.isfinite(points).all(axis=0).cumprod(dtype=bool)]
+
+
+@dataclass(frozen=True)
+class Landscape:
+    """The valley in three dimensions with the ways of all schemes through it."""
+
+    name: str
+    caption: str
+    routes: tuple[Route, ...]
+
+
+def undrawn(figure: Plate | Landscape, problem: Exception) -> Text:
+    """Return what stands in the place of a figure that its records do not allow to draw."""
+    said = f"{type(problem).__name__}: {problem}"
+    return Text(f"The figure {figure.name} cannot be drawn from these records ({said}).")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A verdict.
+
+    Attributes:
+        headline: the claim of the paper it belongs to.
+        setting: under what it was tested, such as a protocol.
+        claim: what exactly was tested.
+        word: supported, contradicted or undecided.
+        reason: the numbers it comes from.
+        basis: whether the setting is the paper's own text, the authors' scripts, the text with
+            an error put right, or something that is not in the paper.
+    """
+
+    headline: str
+    setting: str
+    claim: str
+    word: str
+    reason: str
+    basis: Basis = "elsewhere"
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Verdicts with the rule they follow."""
+
+    rule: str
+    items: tuple[Finding, ...]
+
+
+Block = Text | Commands | Missing | Table | Plate | Landscape | Findings
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the report: its anchor, its title and what stands in it."""
+
+    name: str
+    title: str
+    blocks: tuple[Block, ...]
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All verdicts in this section."""
+        return tuple(
+            item for block in self.blocks if isinstance(block, Findings) for item in block.items
+        )
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the store has nothing of it."""
+        return all(isinstance(block, Missing) for block in self.blocks)
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether the store has some of it only."""
+        return any(isinstance(block, Missing) and block.begun for block in self.blocks)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How often each verdict was reached on one claim under one setting."""
+
+    setting: str
+    counts: tuple[tuple[str, int], ...]
+    basis: Basis = "elsewhere"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of the paper with its verdicts, and the section that shows them."""
+
+    text: str
+    section: str
+    tallies: tuple[Tally, ...]
+
+
+@dataclass(frozen=True)
+class Page:
+    """The whole report.
+
+    Attributes:
+        title: its heading.
+        lead: what it is, in two sentences.
+        commands: what made the store and the report.
+        claims: the summary.
+        conclusions: the summary in words.
+        sections: everything else.
+    """
+
+    title: str
+    lead: str
+    commands: Commands
+    claims: tuple[Claim, ...]
+    conclusions: tuple[str, ...]
+    sections: tuple[Section, ...] = field(default=())

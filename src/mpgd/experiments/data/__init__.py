@@ -1,0 +1,1 @@
+"""Data sets: where files are found and checked, and one module for each set."""

@@ -1,0 +1,43 @@
+"""The schemes on digits, what is measured, and the claims put to the test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from mpgd.experiments.comparison import Comparison
+from mpgd.experiments.schemes import SYMMETRIC, VARIANTS, Scheme, matched, runs_of
+from mpgd.experiments.statistics import Columns
+from mpgd.experiments.store import Run
+
+GAMMAS: Final = (0.55, 0.6, 0.65, 0.7)
+BETA: Final = 0.5
+LEVEL: Final[dict[str, Any]] = {"mu": 0.01, "sigma": 0.02}
+FIXED: Final[dict[str, Any]] = {"widths": [64, 16, 10], "eta": 0.1, "steps": 1000}
+BATCH: Final = 32
+MEASURES: Final = (
+    Columns("test_accuracy", "test accuracy, %", 2, better="higher", said="test accuracy"),
+    Columns("test_loss", "test loss", 4, said="test loss"),
+    Columns("gap", "gap: test loss - train loss", 4, said="gap"),
+)
+
+
+def tasks(protocol: str, seeds: Sequence[int], steps: int = FIXED["steps"]) -> list[Run]:
+    """Return the runs of every scheme for these seeds; there is only the text's protocol."""
+    return runs_of("digits", "paper", schemes(protocol), seeds, FIXED | {"steps": steps})
+
+
+def schemes(protocol: str) -> list[Scheme]:
+    """Return the schemes, in the order of the tables."""
+    chaotic = [
+        Scheme("chaotic", variant == SYMMETRIC, gamma, BETA, **LEVEL)
+        for variant in VARIANTS
+        for gamma in GAMMAS
+    ]
+    baselines = [Scheme(), Scheme("langevin", **LEVEL), *matched(GAMMAS, **LEVEL)]
+    return [*baselines, *chaotic, Scheme(batch=BATCH)]
+
+
+COMPARISON: Final = Comparison(
+    lambda records: {"digits": records}, schemes, lambda protocol: MEASURES, 4
+)

@@ -1,0 +1,191 @@
+"""Figure 1: an orbit, its values, its laminar phases and its sums, for both sign rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from math import sqrt
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from mpgd.experiments.comparison import IncompleteError
+from mpgd.experiments.content.blocks import Block, Finding, Findings, Panel, Plate, Text
+from mpgd.experiments.content.choose import commonest, known, part
+from mpgd.experiments.content.findings import BASES
+from mpgd.experiments.content.tables import table
+from mpgd.experiments.driver.figure import (
+    ROWS,
+    Sums,
+    draw_orbit,
+    draw_sums,
+    draw_tail,
+    draw_values,
+    figure_one,
+)
+from mpgd.experiments.driver.runs import GAMMA
+from mpgd.experiments.driver.training import PROBABILITIES, noise_of
+from mpgd.experiments.experiment import Part, Said
+from mpgd.experiments.store import Record
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+HEADLINE: Final = "Sums of the driver tend to the stable law X(1/γ, β)"
+SETTINGS: Final = {"product": "signs as printed", "fresh": "fresh signs"}
+RULE: Final = (
+    "Rule: after the most steps and at the largest β, the sums must be nearer to the claimed law "
+    "than to the symmetric one by more than the Kolmogorov distance of a perfect sample; nearer "
+    "to the symmetric one by that much contradicts the claim. The rule was written after these "
+    "numbers had been seen."
+)
+
+
+def blocks(records: Sequence[Record]) -> list[Block]:
+    """Return what the section shows."""
+    records = known(records, ROWS)
+    if lacking := [name for name in ("sums", "orbit", "tail") if not part(records, part=name)]:
+        raise IncompleteError(f"no {' and no '.join(lacking)}")
+    sums = commonest(part(records, part="sums"), "count", "gamma")
+    sums.sort(key=lambda r: (_steps(r), r.run.hyperparameters["beta"], r.run.scheme))
+    orbits = {r.run.scheme: r for r in commonest(part(records, part="orbit"), "steps")}
+    tail = commonest(part(records, part="tail"), "orbits", "steps")[0]
+    return [
+        Text(
+            "Values of the chaotic driver, summed and scaled, should follow a skewed heavy-tailed "
+            "law. That depends on how the sign is renewed after a visit to the right branch: a "
+            "fresh sign each time, or, as the paper prints it, the product of all signs so far."
+        ),
+        Findings(RULE, tuple(findings(sums))),
+        Plate("noise", _caption(tail), tuple(_panels(sums, orbits, tail))),
+        table(
+            f"Sums of k values, γ = {GAMMA}: Kolmogorov distances, and quantiles (the limit's in "
+            "brackets)",
+            ["signs", "β", "k", "to the claimed law", "to the symmetric law", "5 %", "95 %"],
+            map(sums_row, sums),
+        ),
+        table(
+            f"Laminar phases, {tail.metrics['visits']:,} of them: P(length > n)",
+            ["n", "measured", "exact", "ratio", "standard error"],
+            tail_rows(tail),
+        ),
+    ]
+
+
+def findings(sums: Sequence[Record]) -> list[Finding]:
+    """Return the verdict on each sign rule, from its longest and most skewed sums."""
+    found = []
+    for signs, setting in SETTINGS.items():
+        last = [record for record in sums if record.run.scheme == signs][-1]
+        h, m = last.run.hyperparameters, last.metrics
+        claimed, symmetric = m["ks_limit"], m["ks_symmetric"]
+        surplus = claimed - symmetric
+        word = "undecided"
+        if abs(surplus) > m["ks_of_exact_draws"]:
+            word = "supported" if surplus < 0 else "contradicted"
+        reason = (
+            f"distance {claimed:.4f} to the claimed law, {symmetric:.4f} to the symmetric one; "
+            f"a perfect sample has {m['ks_of_exact_draws']:.4f}"
+        )
+        claim = f"{_steps(last):,} steps at β = {h['beta']:g} are near X(1/γ, {h['beta']:g})"
+        found.append(Finding(HEADLINE, setting, claim, word, reason, BASES[signs]))
+    return found
+
+
+def _panels(sums: Sequence[Record], orbits: dict[str, Record], tail: Record) -> list[Panel]:
+    noise = noise_of(sums[0].run)
+    panels = [
+        Panel(
+            partial(draw_orbit, y=orbits["fresh"].curves["y"], noise=noise),
+            "An orbit of the Thaler map: long slow climbs from 0, then bursts above y*.",
+        ),
+        Panel(
+            partial(draw_tail, curves=tail.curves, noise=noise),
+            "Lengths of laminar phases: measured points lie on the exact power-law tail.",
+        ),
+    ]
+    for signs, record in orbits.items():
+        draw = partial(
+            draw_values, v=record.curves["v"], noise=noise, title=f"Values, {ROWS[signs]}"
+        )
+        panels.append(Panel(draw, f"Values of the driver with {ROWS[signs]}: plateaus and spikes."))
+    for record in [*sums[:2], *sums[-2:]]:  # the paper's, and the ones that tell most
+        shown = Sums(noise_of(record.run), _steps(record), record.curves)
+        panels.append(Panel(partial(draw_sums, sums=shown), _describe(record)))
+    return panels
+
+
+def _describe(record: Record) -> str:
+    return (
+        f"Histogram of sums of {_steps(record):,} values, {record.run.scheme} signs, β = "
+        f"{record.run.hyperparameters['beta']}: distance {record.metrics['ks_limit']:.3f} to the "
+        f"limit, {record.metrics['ks_symmetric']:.3f} to the symmetric law."
+    )
+
+
+def _caption(tail: Record) -> str:
+    return (
+        f"Figure 1 of the paper at γ = {GAMMA}, with both sign rules: an orbit, its laminar phases "
+        f"({tail.metrics['visits']:,} of them), its values, and densities of scaled sums with the "
+        "claimed and the symmetric limit."
+    )
+
+
+def _steps(record: Record) -> int:
+    return int(record.run.hyperparameters["steps"])
+
+
+def told(records: Sequence[Record]) -> Iterator[Said]:
+    """Yield the tables of sums and of laminar phases."""
+    sums, (tail,) = part(records, part="sums"), part(records, part="tail")
+    yield (
+        f"Sums of k values, gamma {GAMMA}: distances, and quantiles (the limit's in brackets)",
+        ["signs", "beta", "k", "KS limit", "KS symm.", "5 %", "95 %"],
+        [sums_row(record) for record in sums],
+    )
+    yield (
+        "KS: distance to the limit X(1/gamma, beta) and to the symmetric law X(1/gamma, 0);\n"
+        f"a perfect sample of this size has {sums[0].metrics['ks_of_exact_draws']:.4f} on average"
+    )
+    yield (
+        f"Laminar phases, {tail.metrics['visits']:,} of them: P(length > n)",
+        ["n", "measured", "exact", "ratio", "standard error"],
+        tail_rows(tail),
+    )
+
+
+def sums_row(record: Record) -> list[str]:
+    """Return a row of the table of sums: distances, and quantiles with the limit's."""
+    h, m, c = record.run.hyperparameters, record.metrics, record.curves
+    ends = [PROBABILITIES.index(0.05), PROBABILITIES.index(0.95)]
+    quantiles = [f"{c['quantile'][i]:.2f} ({c['limit_quantile'][i]:.2f})" for i in ends]
+    distances = [f"{m['ks_limit']:.4f}", f"{m['ks_symmetric']:.4f}"]
+    return [record.run.scheme, f"{h['beta']}", f"{h['steps']:,}", *distances, *quantiles]
+
+
+def tail_rows(record: Record) -> list[list[str]]:
+    """Return the rows of the table of laminar phases."""
+    columns = [record.curves[name] for name in ("n", "longer", "measured", "exact")]
+    return [
+        [
+            f"{n:,}",
+            f"{measured:.3e}",
+            f"{exact:.3e}",
+            f"{measured / exact:.4f}",
+            f"{1 / sqrt(longer):.4f}",
+        ]
+        for n, longer, measured, exact in zip(*columns, strict=True)
+        if longer >= 10 and np.log10(n).is_integer()
+    ]
+
+
+def figures(records: Sequence[Record]) -> Iterator[tuple[str, Figure]]:
+    """Yield Figure 1."""
+    sums, (tail,) = part(records, part="sums"), part(records, part="tail")
+    shown = [sums[0], sums[1], sums[-2], sums[-1]]  # the paper's, and the one that tells most
+    columns = [Sums(noise_of(record.run), _steps(record), record.curves) for record in shown]
+    orbits = {record.run.scheme: record.curves for record in part(records, part="orbit")}
+    yield "noise.png", figure_one(orbits, tail.curves, columns)
+
+
+PART: Final = Part("The driver and its limit law", blocks, place=1)

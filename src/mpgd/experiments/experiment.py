@@ -1,0 +1,148 @@
+"""An experiment as a value, and the one loop that reproduces it.
+
+    runs -> train those the store lacks -> tables and verdicts, figures
+
+A study says what it is; it has a loop of its own only where it is not trained run by run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from mpgd.experiments import Context
+from mpgd.experiments.content.blocks import Block
+from mpgd.experiments.data.sources import Source, folders, is_available, locate
+from mpgd.experiments.runner import LARGEST, Train, complete
+from mpgd.experiments.schema import NOTHING, Needs
+from mpgd.experiments.store import Record, Run
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]  # title, headings, rows
+Said = str | Table
+
+LAST: Final = 100  # place of a section that asks for none
+
+
+@dataclass(frozen=True)
+class Part:
+    """How an experiment becomes a section of a report.
+
+    Attributes:
+        title: its heading.
+        blocks: returns what it shows of the experiment's records, and of those of ``others``.
+        others: experiments whose records it shows too.
+        place: sections are sorted by it.
+    """
+
+    title: str
+    blocks: Callable[[Sequence[Record]], Sequence[Block]]
+    others: tuple[str, ...] = ()
+    place: int = LAST
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A study: what it runs, how that is trained, what is said of it.
+
+    Attributes:
+        name: what the command line calls it.
+        title: what it is about, in a line.
+        runs: returns the runs of (protocol, seeds) or (protocol, seeds, size); a size shortens.
+        train: yields metrics and curves of (runs, data folder), for runs trained together. It is
+            a function of a module, so that a worker can import it.
+        told: returns tables and lines about the records, in the order in which they are printed.
+        needs: returns what the record of a run must hold.
+        section: its part of the report.
+        data: the data sets without which it cannot run.
+        also: the data sets it uses where they are found.
+        on_request: whether it takes so long that it is run only if named.
+        seeded: whether ``--seeds`` is for it.
+        largest: returns how many runs like this one may be trained together.
+        label: names a run in the progress; by default runs are counted.
+        figures: returns names of files and what is drawn in them.
+        wanted: returns the runs of a context; by default all, for its protocols and seeds.
+        run: reproduces it, where the usual loop does not do.
+    """
+
+    name: str
+    title: str
+    runs: Callable[..., list[Run]]
+    train: Callable[..., Iterable[Any]]
+    told: Callable[[list[Record]], Iterable[Said]]
+    needs: Callable[[Run], Needs] = lambda run: NOTHING
+    section: Part | None = None
+    data: tuple[Source, ...] = ()
+    also: tuple[Source, ...] = ()
+    on_request: bool = False
+    seeded: bool = True
+    largest: Callable[[Run], int] = lambda run: LARGEST
+    label: Callable[[Run], str] | None = None
+    figures: Callable[[list[Record]], Iterable[tuple[str, Figure]]] | None = None
+    wanted: Callable[..., list[Run]] | None = None
+    run: Callable[..., None] | None = None
+
+    def lacks(self, data: Path | None = None) -> str | None:
+        """Return why it is left out where nothing is named, and what to do, or None."""
+        if self.on_request:
+            return f"{self.name} is left out: it takes long; `mpgd reproduce {self.name}` runs it"
+        for source in self.data:
+            if not is_available(source, data):
+                looked = ", ".join(str(folder / source.folder) for folder in folders(data))
+                return (
+                    f"{self.name} is left out: no {' and '.join(source.files)} in {looked}; "
+                    f"`mpgd reproduce {self.name}` downloads what is missing;\n  {source.remedy}"
+                )
+        return None
+
+
+def reproduce(experiment: Experiment, context: Context, *size: Any) -> None:
+    """Train what the store lacks, print tables and verdicts, and draw the figures.
+
+    Args:
+        experiment: the study.
+        context: where, with what and how much.
+        size: handed to its ``runs``; without it runs have the size of the paper.
+    """
+    if experiment.run:
+        experiment.run(context, *size)
+        return
+    for source in experiment.data:  # a missing file is an error before any work
+        for name in source.files:
+            locate(source, name, context.data)
+    runs = (experiment.wanted or partial(all_runs, experiment))(context, *size)
+    train: Train = partial(experiment.train, data=context.data)
+    records = complete(context, runs, train, experiment.largest, experiment.label)
+    tell(context, experiment.told(records))
+    draw(context, experiment, records)
+
+
+def all_runs(experiment: Experiment, context: Context, *size: Any) -> list[Run]:
+    """Return the runs for all protocols and seeds of a context, each once."""
+    seeds = range(1, context.seeds + 1)
+    every = [
+        run for protocol in context.protocols for run in experiment.runs(protocol, seeds, *size)
+    ]
+    return list({run.key: run for run in every}.values())
+
+
+def tell(context: Context, said: Iterable[Said]) -> None:
+    """Print lines and tables."""
+    for item in said:
+        if isinstance(item, str):
+            context.reporter.say(item)
+        else:
+            context.reporter.table(*item)
+
+
+def draw(context: Context, experiment: Experiment, records: list[Record]) -> None:
+    """Write the figures."""
+    for name, figure in experiment.figures(records) if experiment.figures else ():
+        path = context.out / name
+        figure.savefig(path, dpi=200)
+        context.reporter.say(f"figure: {path}")

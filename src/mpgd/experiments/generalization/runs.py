@@ -1,0 +1,94 @@
+"""The trainings, noises and runs that test Theorem 4.2; a run is a scheme with all its seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from math import sqrt
+from typing import Final
+
+from mpgd.experiments import Context
+from mpgd.experiments.data.airfoil import AIRFOIL
+from mpgd.experiments.data.sources import is_available
+from mpgd.experiments.schema import Needs
+from mpgd.experiments.store import Run
+from mpgd.noise import ChaoticNoise, GaussianNoise
+
+Noise = ChaoticNoise | GaussianNoise
+
+GAMMAS: Final = (0.55, 0.65, 0.75, 0.85)
+SCHEMES: Final[Mapping[str, Noise | None]] = {
+    "descent": None,
+    "gaussian": GaussianNoise(1.0),
+    **{f"mpgd {gamma:g}": ChaoticNoise(gamma) for gamma in GAMMAS},
+}
+MPGD: Final = tuple(f"mpgd {gamma:g}" for gamma in GAMMAS)
+SEEDS: Final = 20
+NEEDS: Final = Needs(
+    curves=(("train", "test", "worst_gap", "late_gap", "dimension", "hessian_trace"),)
+)
+
+
+@dataclass(frozen=True)
+class Training:
+    """How networks are trained and watched.
+
+    Attributes:
+        eta: the step size.
+        strength: s, the per-step standard deviation of both perturbations.
+        steps: how many steps.
+        hidden: units of the hidden layer.
+        every: steps between two looks at the losses.
+        points: how many points of the trajectory are kept, two steps apart, at its end.
+        coordinates: how many parameters of each are kept, chosen at random.
+        probes: random vectors of the Hessian's trace.
+    """
+
+    eta: float
+    strength: float
+    steps: int = 2048
+    hidden: int = 16
+    every: int = 16
+    points: int = 512
+    coordinates: int = 32
+    probes: int = 32
+
+
+TRAININGS: Final = {
+    "digits": Training(eta=0.5, strength=0.002),
+    "airfoil": Training(eta=0.1, strength=0.002),
+}
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is trained: how, on each data set, and with how many seeds."""
+
+    trainings: Mapping[str, Training] = field(default_factory=lambda: TRAININGS)
+    seeds: int = SEEDS
+
+
+FULL: Final = Size()
+
+
+def tasks(protocol: str, seeds: Sequence[int], size: Size = FULL) -> list[Run]:
+    """Return every run; there is one protocol, and a run holds all seeds."""
+    return [_run(name, scheme, size) for name in size.trainings for scheme in SCHEMES]
+
+
+def wanted(context: Context, size: Size = FULL) -> list[Run]:
+    """Return the runs on the data sets that are found."""
+    every, found = tasks("paper", (), size), is_available(AIRFOIL, context.data)
+    if found or "airfoil" not in size.trainings:
+        return every
+    context.reporter.say("airfoil is left out: set MPGD_DATA to the folder that holds it")
+    return [run for run in every if run.hyperparameters["data"] != "airfoil"]
+
+
+def _run(name: str, scheme: str, size: Size) -> Run:
+    noise, how = SCHEMES[scheme], size.trainings[name]
+    h = {"data": name, "seeds": size.seeds, **asdict(how)}
+    if isinstance(noise, ChaoticNoise):
+        sigma = how.strength / (how.eta**noise.gamma * sqrt(noise.variance))
+        h |= {"gamma": noise.gamma, "sigma": sigma, "mu": sigma}
+    return Run("generalization", "paper", scheme, h, seed=0)

@@ -1,0 +1,35 @@
+"""Theorem 4.1 at work: MPGD with m steps per unit of time beside the equation it tends to.
+
+    x' = x - grad(x)/m - mu m^(-gamma) v1 x + sigma m^(-gamma) v2
+    dX = -grad(X) dt - mu diag(X) <> dL1 + sigma dL2
+
+Laws at fixed times are compared on the scale asinh(x): under multiplicative noise X = exp(-mu L)
+has no mean, and without one the Wasserstein and energy distances are infinite. The KS distance is
+the same on any scale. Beside it stands the driver's own: that of m^(-gamma) (v_0 + ... + v_(m-1))
+to its stable law. While this is large, m is too small for the equation to mean anything.
+
+Gradients are globally Lipschitz, as the theorem asks. That of the valley u^2 v^2 / 2 is not, so the
+valley is taken at 3 tanh(u/3), 3 tanh(v/3), where all its derivatives are bounded.
+
+Reference: Lim, Wan & Simsekli (2022), Theorem 4.1 and Appendix B.3.
+"""
+
+from mpgd.experiments import EXPERIMENTS
+from mpgd.experiments.experiment import Experiment
+from mpgd.experiments.limit.runs import NEEDS, PARTS, label, tasks
+from mpgd.experiments.limit.section import PART, figures, told
+from mpgd.experiments.limit.training import train
+
+EXPERIMENT = Experiment(
+    name="limit",
+    title=EXPERIMENTS["limit"].title,
+    runs=tasks,
+    train=train,
+    told=told,
+    needs=lambda run: NEEDS.get(str(run.hyperparameters.get("part")), PARTS),
+    section=PART,
+    seeded=False,
+    largest=lambda run: 1,
+    label=label,
+    figures=figures,
+)

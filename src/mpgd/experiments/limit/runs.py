@@ -1,0 +1,111 @@
+"""The losses, sizes and runs of the test of Theorem 4.1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from mpgd.experiments.schema import Needs
+from mpgd.experiments.store import Run
+
+GAMMA: Final = 0.6
+TIMES: Final = (0.5, 1.0)
+SIZES: Final = {"additive": (0.0, 0.5), "multiplicative": (0.2, 0.0)}  # mu, sigma
+SERIES: Final = ((0.0, "fresh"), (0.0, "product"), (0.5, "fresh"), (0.5, "product"))
+WIDTH: Final = 3.0  # of the valley's coordinates
+JUMP: Final = 2.5  # of the rotation, as an angle
+SEED: Final = 0
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss: its gradient for x (path, coordinate), where it starts, its name in a figure."""
+
+    gradient: Callable[[Tensor], Tensor]
+    x0: tuple[float, ...]
+    title: str
+
+
+def valley_gradient(x: Tensor) -> Tensor:
+    """Return the gradient of u^2 v^2 / 2 in the coordinates 3 tanh(u/3), 3 tanh(v/3)."""
+    w = WIDTH * torch.tanh(x / WIDTH)
+    return w * w.flip(1) ** 2 * (1.0 - (w / WIDTH) ** 2)
+
+
+LOSSES: Final = {
+    "quadratic": Loss(lambda x: x, (1.0,), "Quadratic"),
+    "double well": Loss(lambda x: x - 2.0 * torch.tanh(2.0 * x), (0.5,), "Double well"),
+    "valley": Loss(valley_gradient, (1.5, 0.5), "Valley"),
+}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is simulated.
+
+    Attributes:
+        m: steps per unit of time, increasing.
+        paths: of the recursion, for each m.
+        reference: paths of the equation, and sums of the driver.
+        steps: of the equation, per unit of time.
+        resamples: of the bootstrap.
+        joint: vectors in the energy distance of the valley, which costs their number squared.
+    """
+
+    m: tuple[int, ...] = (10, 30, 100, 300, 1000, 3000, 10_000)
+    paths: int = 8_000
+    reference: int = 16_000
+    steps: int = 300
+    resamples: int = 60
+    joint: int = 800
+
+
+FULL: Final = Sizes()
+
+
+NEEDS: Final = {  # of each part
+    "driver": Needs(("ks",)),
+    "law": Needs(
+        ("ks",),
+        (("grid", "cdf", "limit_cdf"),),
+        choices={"loss": tuple(LOSSES), "kind": tuple(SIZES)},
+    ),
+    "rotation": Needs(("marcus", "ito"), (("radius", "marcus_radius", "ito_radius"),)),
+    "jump": Needs(curves=(("n", "x", "y", "gap"),)),
+}
+PARTS: Final = Needs(choices={"part": tuple(NEEDS)})
+
+
+def tasks(protocol: str, seeds: Sequence[int], sizes: Sizes = FULL) -> list[Run]:
+    """Return every run; there is one protocol, and one seed."""
+    return list(_every(sizes))
+
+
+def _every(sizes: Sizes) -> Iterator[Run]:
+    """Yield every run; those that share a sample of the equation follow one another."""
+    size = {name: value for name, value in asdict(sizes).items() if name != "m"}
+    for beta, signs in SERIES:
+        for m in sizes.m:
+            h = {"part": "driver", "beta": beta, "m": m, "reference": sizes.reference}
+            yield Run("limit", "paper", signs, h, SEED)
+    for loss in LOSSES:
+        for kind in SIZES:
+            for beta, signs in SERIES:
+                for m in sizes.m:
+                    h = {"part": "law", "loss": loss, "kind": kind, "beta": beta, "m": m} | size
+                    yield Run("limit", "paper", signs, h, SEED)
+    yield Run("limit", "paper", "fresh", {"part": "jump", "theta": JUMP}, SEED)
+    for m in sizes.m:
+        yield Run("limit", "paper", "fresh", {"part": "rotation", "m": m} | size, SEED)
+
+
+def label(task: Run) -> str:
+    """Return how a run is named in the progress."""
+    h = task.hyperparameters
+    names = [h["part"], h.get("loss"), h.get("kind"), f"{task.scheme} signs"]
+    names += [f"{name} {h[name]}" for name in ("beta", "m") if name in h]
+    return ", ".join(filter(None, names))

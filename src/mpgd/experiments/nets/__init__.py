@@ -1,0 +1,1 @@
+"""Many small nets of one shape as one matrix: their layout, losses and gradients."""

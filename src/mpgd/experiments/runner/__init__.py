@@ -1,0 +1,141 @@
+"""Runs that the store lacks, computed together, here, in processes of their own or on a cluster.
+
+    runs -> those the store lacks -> batches of one shape -> train(batch) -> store, one by one
+
+A batch is the unit of work: a worker that dies costs only its batch, which is tried again. Local
+workers write their results themselves, so that a killed parent loses nothing that was finished;
+results of a cluster come back and are written here.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from mpgd.experiments import Context
+from mpgd.experiments.banks.sources import driver
+from mpgd.experiments.store import Record, Run, Store
+from mpgd.experiments.training import Result
+
+Train = Callable[[list[Run]], Iterable[Result]]
+Finished = tuple[Run, Any, Any, float]
+Batch = list[Run]
+
+LARGEST: Final = 40  # runs in a batch
+ATTEMPTS: Final = 3  # at a batch whose worker dies
+SHARED: Final = (
+    "widths",
+    "eta",
+    "steps",
+    "stop",
+    "batch",
+    "data",
+    "part",
+    "study",
+)  # by runs trained together
+
+
+def complete(
+    context: Context,
+    runs: Sequence[Run],
+    train: Train,
+    largest: Callable[[Run], int] | None = None,
+    label: Callable[[Run], str] | None = None,
+) -> list[Record]:
+    """Return the records of ``runs``, in order, after computing those the store lacks.
+
+    Args:
+        context: the store, the workers and where progress is shown.
+        runs: what is wanted.
+        train: yields a run's metrics and curves; a function that another process can import, or
+            a `functools.partial` of one.
+        largest: how many runs like this one may be trained together; by default `LARGEST`.
+        label: names a run in the progress, where runs are trained one by one.
+    """
+    store = context.store
+    found = {run.key: store.load(run) for run in runs}
+    missing = list({run.key: run for run in runs if found[run.key] is None}.values())
+    if len(missing) < len(found):
+        context.reporter.say(f"  {len(found) - len(missing)} of {len(found)} runs are in the store")
+    batches = split(missing, largest or (lambda run: LARGEST))
+    done = _spread(context, batches, train)
+    labels = Labels(label)
+    for _ in context.reporter.track(batches, labels):  # batches finish in an order of their own
+        labels.batch = next(done)
+    for run in missing:
+        found[run.key] = store.load(run)
+    return [_present(found[run.key], run) for run in runs]
+
+
+class Labels:
+    """Names the batch that has just finished, whichever the progress loop thinks it was."""
+
+    def __init__(self, label: Callable[[Run], str] | None = None) -> None:
+        self.label = label
+        self.batch: Batch | None = None
+
+    def __call__(self, item: Batch) -> str:
+        """Return what a line of progress says."""
+        batch = self.batch or item
+        if self.label:
+            return self.label(batch[0])
+        runs = "1 run" if len(batch) == 1 else f"{len(batch)} runs"
+        return f"{batch[0].experiment}, {batch[0].protocol}: {runs}"
+
+
+def split(runs: Iterable[Run], largest: Callable[[Run], int]) -> list[Batch]:
+    """Return the runs in batches that can be trained together, those that share noise side by side.
+
+    Examples:
+        >>> runs = [Run("x", "paper", "gd", {"steps": n}, seed=s) for s in (1, 2) for n in (10, 20)]
+        >>> [len(batch) for batch in split(runs, lambda run: 40)]
+        [2, 2]
+    """
+    batches: list[Batch] = []
+    last: dict[str, Batch] = {}
+    for run in sorted(runs, key=lambda run: (str(driver(run)), run.seed)):
+        size = largest(run)
+        shared = [run.hyperparameters.get(name) for name in SHARED]
+        kind = json.dumps([run.experiment, run.protocol, size, *shared])
+        if kind not in last or len(last[kind]) >= size:
+            last[kind] = []
+            batches.append(last[kind])
+        last[kind].append(run)
+    return batches
+
+
+def _present(record: Record | None, run: Run) -> Record:
+    if record is None:
+        raise RuntimeError(f"training returned no result for {run.canonical}")
+    return record
+
+
+def _spread(context: Context, batches: Sequence[Batch], train: Train) -> Iterator[Batch]:
+    """Yield each batch when its runs are in the store."""
+    if context.cluster:
+        from mpgd.experiments.runner.cluster import on_cluster
+
+        yield from on_cluster(context, batches, train)
+    elif context.workers > 1 and len(batches) > 1:
+        from mpgd.experiments.runner.processes import in_processes
+
+        yield from in_processes(context, batches, train)
+    else:
+        for batch in batches:
+            train_and_save(train, batch, context.store)
+            yield batch
+
+
+def finished(train: Train, batch: Batch) -> Iterator[Finished]:
+    """Yield results; runs that are trained together share the time."""
+    began = time.perf_counter()
+    for run, metrics, curves in train(batch):
+        yield run, metrics, curves, (time.perf_counter() - began) / len(batch)
+
+
+def train_and_save(train: Train, batch: Batch, store: Store) -> None:
+    """Train a batch and write each result as soon as it is there."""
+    for result in finished(train, batch):
+        store.save(*result)

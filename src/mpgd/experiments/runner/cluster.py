@@ -1,0 +1,34 @@
+"""Batches on a Dask cluster: results come back and are written here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import as_completed
+
+from mpgd.experiments import Context
+from mpgd.experiments.runner import ATTEMPTS, Batch, Finished, Train, finished
+
+
+def on_cluster(context: Context, batches: Sequence[Batch], train: Train) -> Iterator[Batch]:
+    """Yield finished batches; the scheduler tries those of dead workers again."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ImportError('a cluster needs distributed: pip install "mpgd[cluster]"') from None
+    with Client(context.cluster) as client:  # type: ignore[no-untyped-call]
+        executor = client.get_executor(retries=ATTEMPTS - 1)
+        tasks = {executor.submit(_remote, train, batch): batch for batch in batches}
+        try:
+            for future in as_completed(tasks):
+                for result in future.result():
+                    context.store.save(*result)
+                yield tasks[future]
+        finally:
+            executor.shutdown(wait=False)  # which cancels what has not begun
+
+
+def _remote(train: Train, batch: Batch) -> list[Finished]:
+    import torch
+
+    torch.set_num_threads(1)
+    return list(finished(train, batch))

@@ -1,0 +1,175 @@
+"""A scheme: how one row of a table perturbs descent, as a value.
+
+Its fields are hyperparameters of a run, and its text is the row's name:
+
+    gd                          no noise
+    sgd                         no noise, mini-batches
+    langevin [variant]          Gaussian, prefactor eta^(1/2)
+    gaussian [variant gamma]    Gaussian of that MPGD's variance, or the authors' own
+    mpgd variant gamma beta b   chaotic, as the text says or as the authors' scripts draw it
+
+A record's scheme is made again from its hyperparameters; its name is never taken apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+from mpgd.experiments.store import Run
+from mpgd.parameters import check_choice
+
+KINDS: Final = {  # the noise of a run, and what a table calls it
+    "none": "gd",
+    "matched": "gaussian",
+    "released_gaussian": "gaussian",
+    "langevin": "langevin",
+    "chaotic": "mpgd",
+    "switched": "mpgd",
+    "mini-batches": "sgd",
+}
+ORDER: Final = ("gd", "gaussian", "langevin", "mpgd", "sgd")  # of the rows of a table
+PLAIN, SYMMETRIC = "plain", "symmetric"
+VARIANTS: Final = (PLAIN, SYMMETRIC)
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """How a run is perturbed; a field that is None is no hyperparameter of the run.
+
+    Attributes:
+        noise: a name in `KINDS`.
+        symmetric: whether differences of two drivers perturb.
+        gamma: the exponent of the driver, or of the driver whose variance a Gaussian has.
+        beta: the skewness.
+        mu: the multiplicative level.
+        sigma: the additive level.
+        switches: the authors' deviations that are on.
+        batch: examples of a mini-batch.
+        steps: where the scheme has a number of its own.
+        how: "script" where one net is trained at a time, as the authors do.
+        dtype: the precision, where it is not float64.
+        step: how a step is rounded, where that is not the usual way.
+        note: stands behind the name of a scheme that others would be taken for.
+
+    Examples:
+        >>> scheme = Scheme("chaotic", symmetric=False, gamma=0.6, beta=0.5, mu=0.01, sigma=0.02)
+        >>> str(scheme), scheme.kind, scheme.variant
+        ('mpgd plain 0.6 beta 0.5', 'mpgd', 'plain')
+        >>> str(Scheme("langevin")), str(Scheme("none", batch=32))
+        ('langevin', 'sgd')
+    """
+
+    noise: str = "none"
+    symmetric: bool | None = None
+    gamma: float | None = None
+    beta: float | None = None
+    mu: float | None = None
+    sigma: float | None = None
+    switches: tuple[str, ...] | None = None
+    batch: int | None = None
+    steps: int | None = None
+    how: str | None = None
+    dtype: str | None = None
+    step: str | None = None
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        check_choice("noise", self.noise, tuple(KINDS))
+
+    @classmethod
+    def of(cls, run: Run) -> Scheme:
+        """Return the scheme of a run."""
+        names = [field.name for field in fields(cls) if field.name in run.hyperparameters]
+        held = {name: run.hyperparameters[name] for name in names}
+        if "switches" in held:
+            held["switches"] = tuple(held["switches"])
+        return cls(**held)
+
+    @property
+    def hyperparameters(self) -> dict[str, Any]:
+        """What the scheme adds to a run's hyperparameters."""
+        held = {field.name: getattr(self, field.name) for field in fields(self)}
+        held = {name: value for name, value in held.items() if value is not None and name != "note"}
+        return held | ({"switches": list(self.switches)} if self.switches is not None else {})
+
+    @property
+    def kind(self) -> str:
+        """One of `ORDER`."""
+        return "sgd" if self.batch else KINDS[self.noise]
+
+    @property
+    def variant(self) -> str | None:
+        """Plain or symmetric; None where there is no such choice."""
+        if self.symmetric is None and self.gamma is None:
+            return None
+        return SYMMETRIC if self.symmetric else PLAIN
+
+    def __str__(self) -> str:
+        gamma = f"{self.gamma:g}" if self.gamma is not None else None
+        beta = f"beta {self.beta:g}" if self.beta is not None else None
+        return " ".join(filter(None, (self.kind, self.variant, gamma, beta, self.note)))
+
+
+def mpgd(
+    gammas: Iterable[float],
+    betas: Iterable[float],
+    base: Scheme,
+    variants: Iterable[str] = VARIANTS,
+) -> list[Scheme]:
+    """Return ``base`` for every gamma, beta and variant, in this order."""
+    variants, betas = tuple(variants), tuple(betas)
+    return [
+        replace(base, gamma=gamma, beta=beta, symmetric=variant == SYMMETRIC)
+        for gamma in gammas
+        for beta in betas
+        for variant in variants
+    ]
+
+
+def matched(gammas: Iterable[float], mu: float, sigma: float) -> list[Scheme]:
+    """Return the Gaussian of every MPGD's variance, for both variants."""
+    gammas = tuple(gammas)
+    return [
+        Scheme("matched", variant == SYMMETRIC, gamma, mu=mu, sigma=sigma)
+        for variant in VARIANTS
+        for gamma in gammas
+    ]
+
+
+def gaussian_of(scheme: Scheme, others: Iterable[Scheme]) -> Scheme | None:
+    """Return the Gaussian an MPGD row is compared with: of its own variance, else the only one.
+
+    Examples:
+        >>> str(gaussian_of(Scheme("chaotic", False, 0.6, 0.5), [Scheme("released_gaussian")]))
+        'gaussian'
+    """
+    gaussians = [other for other in others if other.kind == "gaussian"]
+    alike = [
+        other
+        for other in gaussians
+        if (other.gamma, other.variant) == (scheme.gamma, scheme.variant)
+    ]
+    return next(iter([*alike, *(other for other in gaussians if other.gamma is None)]), None)
+
+
+def place(scheme: Scheme) -> tuple[Any, ...]:
+    """Return what rows of a table are sorted by: kind, skewness, variant, gamma."""
+    return ORDER.index(scheme.kind), scheme.beta or 0.0, scheme.variant or "", scheme.gamma or 0.0
+
+
+def runs_of(
+    experiment: str,
+    protocol: str,
+    schemes: Iterable[Scheme],
+    seeds: Iterable[int],
+    fixed: dict[str, Any],
+) -> list[Run]:
+    """Return a run for every scheme and seed; ``fixed`` is what they share."""
+    seeds = tuple(seeds)
+    return [
+        Run(experiment, protocol, str(scheme), fixed | scheme.hyperparameters, seed)
+        for scheme in schemes
+        for seed in seeds
+    ]

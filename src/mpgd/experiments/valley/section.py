@@ -1,0 +1,178 @@
+"""The valley: where each scheme goes, the trace of the Hessian on the way and at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from mpgd.experiments.content.blocks import Block, Findings, Landscape, Panel, Plate, Route, Text
+from mpgd.experiments.content.choose import chosen, commonest, part
+from mpgd.experiments.content.curves import bands
+from mpgd.experiments.content.findings import (
+    PROTOCOLS,
+    RULE,
+    findings,
+    finished,
+    settings,
+    unfinished,
+)
+from mpgd.experiments.content.style import BLUE, INDIGO, SKY, color
+from mpgd.experiments.content.tables import scheme_table, table
+from mpgd.experiments.experiment import Part
+from mpgd.experiments.schemes import Scheme
+from mpgd.experiments.statistics import by_scheme, schemes_of
+from mpgd.experiments.store import Record
+from mpgd.experiments.valley.runs import COMPARISON, LANDSCAPE, TRACE, landscape, tasks
+
+HEADLINE: Final = "MPGD descends to flatter minima of the valley"
+SHADES: Final = {0.6: SKY, 0.7: BLUE, 0.8: INDIGO}
+STILL: Final = 0.1  # of the longest path: too short to be seen beside it
+SHOWN: Final = 0.7  # gamma of the paths that are shown unasked
+NAMES: Final = {
+    "gd": "gradient descent",
+    "mpgd": "MPGD",
+    "gaussian": "Gaussian",
+    "langevin": "Langevin",
+}
+
+
+def blocks(records: Sequence[Record]) -> list[Block]:
+    """Return what the section shows."""
+    held = finished(commonest(part(records, part=None), "steps"), tasks)
+    paths = commonest(part(records, part=LANDSCAPE), "steps")
+    found: list[Block] = [
+        *unfinished("valley", held, tasks),
+        Text(
+            "The loss v² |u|² / 2 has all of v = 0 as minima; the flattest is at u = 0. The paper "
+            "says that descent stays where it starts, Gaussian noise does not converge, and MPGD "
+            "moves to flatter minima, which the trace of the Hessian measures."
+        ),
+        Findings(RULE, findings(held, HEADLINE, COMPARISON)),
+    ]
+    for protocol in PROTOCOLS:
+        if own := [record for record in paths if record.run.protocol == protocol]:
+            steps = own[0].run.hyperparameters["steps"]
+            found.append(_landscape(protocol, chosen(own, landscape(protocol, steps))))
+    found.append(
+        Plate(
+            "valley",
+            "The trace along the way: medians over seeds, and where the middle half "
+            "of them is. One panel for each γ with the Gaussian of equal variance; the last as "
+            "the scripts ran.",
+            tuple(_panels(held)),
+            legend=True,
+        )
+    )
+    found += [
+        scheme_table(
+            "Final trace of the Hessian: mean (standard deviation), and paired "
+            "differences with 95 % intervals",
+            settings(held, dict.fromkeys(PROTOCOLS, TRACE)),
+            "lower",
+        ),
+        _medians(held),
+    ]
+    return found
+
+
+def _landscape(protocol: str, records: Sequence[Record]) -> Landscape:
+    routes = [
+        Route(
+            _label(Scheme.of(record.run)),
+            _shade(Scheme.of(record.run)),
+            tuple(record.curves["u"]),
+            tuple(record.curves["v"]),
+            shown=_is_shown(Scheme.of(record.run)),
+        )
+        for record in sorted(records, key=lambda record: record.run.scheme)
+    ]
+    steps = records[0].run.hyperparameters["steps"]
+    caption = (
+        f"The valley in three dimensions, {PROTOCOLS[protocol]}: one path of {steps:,} steps for "
+        f"each scheme. A ring marks the start, a dot the end.{_still(routes)}"
+    )
+    return Landscape(f"valley-{protocol}", caption, tuple(routes))
+
+
+def _still(routes: Sequence[Route]) -> str:
+    """Return in words which of the paths are too short to be seen beside the longest."""
+    reach = {route.label: _reach(route) for route in routes if route.shown}
+    short = [
+        f"{name} (within {far:.2g})"
+        for name, far in reach.items()
+        if far < STILL * max(reach.values())
+    ]
+    if not short:
+        return ""
+    return f" Paths that stay near the start are hardly seen: {' and '.join(short)}."
+
+
+def _reach(route: Route) -> float:
+    """Return how far a path comes from its start."""
+    points = route.path
+    return float(np.hypot(*(points - points[:, :1])).max(initial=0.0))
+
+
+def _is_shown(scheme: Scheme) -> bool:
+    return scheme.kind != "langevin" and scheme.gamma in (None, SHOWN)
+
+
+def _shade(scheme: Scheme) -> str:
+    if scheme.kind == "mpgd" and scheme.gamma is not None:
+        return SHADES.get(scheme.gamma, BLUE)
+    return color(scheme)
+
+
+def _label(scheme: Scheme) -> str:
+    """Return how a scheme is named in a legend."""
+    return NAMES[scheme.kind] + (f", γ = {scheme.gamma:g}" if scheme.gamma is not None else "")
+
+
+def _panels(held: Mapping[str, Sequence[Record]]) -> list[Panel]:
+    panels = []
+    paper = held.get("paper", ())
+    schemes = schemes_of(paper)
+    for gamma in sorted({s.gamma for s in schemes.values() if s.gamma is not None}):
+        own = [r for r in paper if schemes[r.run.scheme].gamma in (None, gamma)]
+        draw = partial(_draw, records=own, title=f"As the text says, γ = {gamma:g}")
+        panels.append(Panel(draw, f"Trace against steps as the text says, γ = {gamma:g}."))
+    if released := held.get("released"):
+        draw = partial(_draw, records=released, title="As the scripts ran")
+        panels.append(Panel(draw, "Trace against steps as the scripts ran."))
+    return panels
+
+
+def _draw(ax: Any, records: Sequence[Record], title: str) -> None:
+    own, named, looks = by_scheme(records), {}, {}
+    for name, scheme in schemes_of(records).items():
+        label = _label(scheme) if scheme.kind == "mpgd" else NAMES[scheme.kind]
+        named[label] = own[name]
+        looks[label] = {"color": _shade(scheme), "ls": "--" if scheme.kind == "gd" else "-"}
+    bands(ax, named, "step", "trace", looks)
+    ax.set(title=title, xlabel="step", ylabel="trace of the Hessian", ylim=(0, None))
+
+
+def _medians(held: Mapping[str, Sequence[Record]]) -> Block:
+    order = schemes_of(record for own in held.values() for record in own)
+    columns = {protocol: by_scheme(held[protocol]) for protocol in PROTOCOLS if held.get(protocol)}
+    rows = [
+        [name, *(_quartiles(each.get(name, ())) for each in columns.values())]
+        for name in order
+        if any(name in each for each in columns.values())
+    ]
+    titles = ["scheme", *(PROTOCOLS[protocol] for protocol in columns)]
+    return table("The same as median [quartiles], since a few paths go far", titles, rows)
+
+
+def _quartiles(records: Sequence[Record]) -> str:
+    values = np.array([record.metrics["trace"] for record in records], dtype=float)
+    if not len(values):
+        return ""
+    low, middle, high = np.nanquantile(values, [0.25, 0.5, 0.75])
+    return f"{middle:.1f} [{low:.1f}, {high:.1f}]"
+
+
+PART: Final = Part("The valley", blocks, place=3)

@@ -1,1 +1,0 @@
-"""One file for each part of the report: records in, a `Section` out."""

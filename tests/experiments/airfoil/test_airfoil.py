@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mpgd import cli
+from mpgd.experiments import Context, Silent
+from mpgd.experiments.airfoil import EXPERIMENT, training
+from mpgd.experiments.airfoil import runs as airfoil
+from mpgd.experiments.data.airfoil import AIRFOIL
+from mpgd.experiments.data.airfoil import airfoil as load_split
+from mpgd.experiments.data.sources import DataError
+from mpgd.experiments.experiment import reproduce
+from mpgd.experiments.statistics import by_scheme, by_seed
+
+
+class Listener(Silent):
+    """Keeps the tables and lines of an experiment."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, list[Sequence[str]]] = {}
+        self.lines: list[str] = []
+
+    def say(self, text: str) -> None:
+        """Keep one line."""
+        self.lines.append(text)
+
+    def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """Keep a table."""
+        self.tables[title] = list(rows)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "rmse", "gap"), [("gd", 0.4309, 0.2411), ("gaussian", 0.4279, 0.2354)]
+)
+def test_the_printed_baselines_come_out(
+    data_folder: Path, scheme: str, rmse: float, gap: float
+) -> None:
+    tasks = [t for t in airfoil.tasks("released", range(1, 6)) if t.scheme == scheme]
+    found = [metrics for _, metrics, _ in training.train(tasks, data_folder)]
+    assert np.mean([m["test_rmse"] for m in found]) == pytest.approx(rmse, abs=0.0003)
+    assert np.mean([m["released_gap"] for m in found]) == pytest.approx(gap, abs=0.0003)
+    if scheme == "gd":  # the true gap is a tenth of what was printed
+        assert abs(np.mean([m["gap"] for m in found])) < 0.03
+
+
+def test_every_printed_row_is_run_under_both_protocols() -> None:
+    for protocol in ("paper", "released"):
+        schemes = {task.scheme for task in airfoil.tasks(protocol, [1])}
+        printed = set(airfoil.PRINTED) - ({"gaussian"} if protocol == "paper" else set())
+        assert printed <= schemes
+    assert len(airfoil.tasks("paper", range(5))) == 5 * (1 + 2 + 8 + 24 + 1)
+    assert len(airfoil.tasks("released", range(5))) == 5 * (2 + 24)
+
+
+def test_levels_are_those_of_the_text_and_those_that_were_run() -> None:
+    for task in airfoil.tasks("paper", [1]):
+        if task.hyperparameters["noise"] == "chaotic":
+            sigma = 0.01 if task.hyperparameters["symmetric"] else 0.02
+            assert task.hyperparameters["sigma"] == sigma
+    run_as = {t.scheme: t.hyperparameters for t in airfoil.tasks("released", [1])}
+    assert run_as["mpgd plain 0.6 beta 0"]["sigma"] == 0.02
+    assert run_as["mpgd plain 0.6 beta 0.25"]["sigma"] == 0.01
+    assert run_as["mpgd symmetric 0.6 beta 0"]["sigma"] == 0.01
+    assert {h["mu"] for h in run_as.values() if "mu" in h} == {0.01}
+
+
+def test_a_short_run_fills_the_tables(data_folder: Path, tmp_path: Path) -> None:
+    listener = Listener()
+    context = Context(tmp_path, listener, seeds=2, data=data_folder, protocol="paper")
+    reproduce(EXPERIMENT, context, 4)
+    assert {len(rows) for rows in listener.tables.values()} == {36}
+    assert len(listener.tables) == 2
+    verdicts = [line for line in listener.lines if "has a lower" in line]
+    assert len(verdicts) == 8
+    schemes = by_scheme(context.store.records())
+    assert set(by_seed(schemes["gd"], "gap")) == {1, 2}
+
+
+def test_metrics_have_the_true_gap_and_the_released_one(data_folder: Path) -> None:
+    split = load_split(data_folder)
+    found = training.metrics(split.y_train + 0.5, split.y_test + 0.6, split)
+    assert found["gap"] == pytest.approx(0.6 - 0.5)
+    assert found["released_gap"] == pytest.approx(0.6 - 0.25)
+
+
+def test_without_its_data_it_is_left_out_or_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("MPGD_DATA", raising=False)
+    monkeypatch.setenv("MPGD_CACHE", str(tmp_path))
+    load_split.cache_clear()
+    ran: list[str] = []
+    load = cli.load
+    monkeypatch.setattr(
+        cli, "load", lambda name: replace(load(name), run=lambda _: ran.append(name))
+    )
+    assert cli.main(["reproduce", "--out", str(tmp_path / "out")]) == cli.OK
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "airfoil is left out: no airfoil_self_noise.dat in" in shown
+    assert "ecg is left out: no ECG5000_TRAIN.txt and ECG5000_TEST.txt in" in shown
+    assert "as --data" in shown
+    assert "valley" in ran
+    assert not {"airfoil", "ecg"} & set(ran)
+    nowhere = replace(AIRFOIL, address="http://127.0.0.1:1/airfoil.zip")
+    with pytest.raises(DataError, match="pass that folder's parent as --data"):
+        reproduce(replace(EXPERIMENT, data=(nowhere,)), Context(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--seeds", "0"], "seeds must be an integer >= 1, got 0"),
+        (["--workers", "0"], "workers must be an integer >= 1, got 0"),
+    ],
+)
+def test_wrong_numbers_are_a_users_mistake(
+    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["reproduce", "airfoil", *arguments]) == cli.USAGE
+    assert text in capsys.readouterr().err

@@ -1,0 +1,225 @@
+"""Each deviation is a switch that does one thing, and all of them make protocol ``released``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from math import sqrt
+from pathlib import Path
+
+import pytest
+import torch
+
+from mpgd import ChaoticNoise
+from mpgd.experiments import Context, Silent
+from mpgd.experiments.airfoil import runs as airfoil
+from mpgd.experiments.airfoil import training as airfoil_training
+from mpgd.experiments.audit import EXPERIMENT
+from mpgd.experiments.audit import runs as audit
+from mpgd.experiments.audit.deviations import DEVIATIONS, deviate
+from mpgd.experiments.audit.runs import PAPER, STUDIES, TOGETHER, told
+from mpgd.experiments.banks import released
+from mpgd.experiments.banks.released import SWITCHES
+from mpgd.experiments.banks.sources import levels
+from mpgd.experiments.data.airfoil import airfoil as load_airfoil
+from mpgd.experiments.data.sources import Split
+from mpgd.experiments.ecg import runs as ecg
+from mpgd.experiments.ecg import training as ecg_training
+from mpgd.experiments.experiment import Table, reproduce
+from mpgd.experiments.nets.layout import Layout
+from mpgd.experiments.nets.losses import mean_square
+from mpgd.experiments.store import Run
+from mpgd.experiments.training import Problem, train
+from mpgd.experiments.valley import runs as valley
+from mpgd.experiments.valley import switches as valley_switches
+from mpgd.experiments.valley import training as valley_training
+
+STEPS = 8
+PLAIN, SYMMETRIC = "mpgd plain 0.6 beta 0.5", "mpgd symmetric 0.6 beta 0.5"
+ECG_STEPS = ecg.FIXED | {"steps": STEPS, "stop": STEPS // 2}
+
+
+class Listener(Silent):
+    """Keeps the tables and lines of an experiment."""
+
+    def __init__(self) -> None:
+        self.tables: list[Table] = []
+        self.lines: list[str] = []
+
+    def say(self, text: str) -> None:
+        """Keep one line."""
+        self.lines.append(text)
+
+    def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """Keep a table."""
+        self.tables.append((title, list(columns), [list(row) for row in rows]))
+
+
+def pick(tasks: Iterable[Run], scheme: str) -> Run:
+    """Return the first run of a scheme; of ECG5000's two depths the text's comes first."""
+    return next(task for task in tasks if task.scheme == scheme)
+
+
+def test_every_deviation_is_tried_and_named() -> None:
+    tried = {name for study in STUDIES.values() for case in study.cases for name in case.alone}
+    assert tried == set(DEVIATIONS)
+    assert set(SWITCHES) <= tried
+
+
+@pytest.mark.parametrize("scheme", [PLAIN, SYMMETRIC])
+def test_all_switches_together_are_the_released_run(scheme: str) -> None:
+    paper, script = (pick(airfoil.tasks(p, [3]), scheme) for p in ("paper", "released"))
+    assert deviate(paper, [*SWITCHES, "lower_sigma", "early_metrics"]) == script
+    assert deviate(paper, [*SWITCHES[1:], "lower_sigma", "early_metrics"]) != script
+    paper, script = (pick(ecg.tasks(p, [3]), scheme) for p in ("paper", "released"))
+    changed = deviate(paper, [*SWITCHES, "two_layers"])
+    assert changed.hyperparameters == script.hyperparameters
+
+
+def test_the_gaussians_deviations_make_the_released_gaussian(data_folder: Path) -> None:
+    """ECG5000 is float64 in both; airfoil's script is float32, and so must the batch be here."""
+    task = pick(ecg.tasks("paper", [2], ECG_STEPS), "gaussian plain 0.6")
+    together = deviate(task, ["bare_gaussian", "shared_rows", "two_layers"])
+    scripted = pick(ecg.tasks("released", [2], ECG_STEPS), "gaussian")
+    (_, ours, _), (_, theirs, _) = (
+        next(ecg_training.train([each], data_folder)) for each in (together, scripted)
+    )
+    assert ours == {name: pytest.approx(x, rel=1e-9) for name, x in theirs.items()}
+
+    task = pick(airfoil.tasks("paper", [2], STEPS), "gaussian plain 0.6")
+    together = deviate(task, ["bare_gaussian", "shared_rows"])
+    whole = load_airfoil(data_folder)
+    parts = (whole.x_train, whole.y_train, whole.x_test, whole.y_test)
+    split, layout = Split(*(part.float() for part in parts)), Layout((5, 16, 1), torch.relu)
+    trained = train(Problem(layout, split, mean_square, torch.float32), [together])
+    _, outputs = airfoil_training.script(
+        whole, 2, STEPS, together.hyperparameters["mu"], together.hyperparameters["sigma"]
+    )
+    assert torch.allclose(layout.forward(trained.before, split.x_test)[0], outputs, atol=1e-5)
+
+
+@pytest.mark.parametrize("scheme", ["gaussian plain 0.6", "gaussian symmetric 0.6"])
+def test_a_gaussian_deviation_changes_one_thing(scheme: str) -> None:
+    task = pick(airfoil.tasks("paper", [1]), scheme)
+    h, matched = task.hyperparameters, levels(task)
+    twice = 2.0 if h["symmetric"] else 1.0
+    assert matched[1] == pytest.approx(
+        h["sigma"] * 0.1**0.6 * sqrt(twice * ChaoticNoise(0.6).variance)
+    )
+    bare = deviate(task, ["bare_gaussian"])
+    assert levels(bare) == pytest.approx((h["mu"] * 0.1, h["sigma"] * 0.1))
+    assert bare.hyperparameters["noise"] == "matched"
+    rows = deviate(task, ["shared_rows"])
+    assert levels(rows) == pytest.approx(matched)
+    assert rows.hyperparameters["noise"] == "released_gaussian"
+
+
+def switched(protocol: str, scheme: str, *deviations: str, steps: int = 300) -> list[Run]:
+    tasks = [task for task in valley.tasks(protocol, [1, 2], steps) if task.scheme == scheme]
+    return [
+        replace(task, hyperparameters={**task.hyperparameters, "deviations": deviations})
+        for task in tasks
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["gd", "gaussian plain 0.7", "mpgd plain 0.7 beta 0.5"])
+def test_the_valley_without_deviations_is_the_papers(scheme: str) -> None:
+    runs = switched("paper", scheme)
+    expected = [metrics["trace"] for _, metrics, _ in valley_training.train(runs)]
+    found = [metrics["trace"] for _, metrics, _ in valley_switches.train(runs)]
+    assert found == pytest.approx(expected, rel=1e-11)
+
+
+@pytest.mark.parametrize("scheme", ["gaussian", "mpgd plain 0.7 beta 0.5"])
+@pytest.mark.parametrize("missing", [None, "u_first", "noise_times_u", "one_multiplier"])
+def test_all_switches_of_the_valley_move_as_the_script_does(
+    scheme: str, missing: str | None
+) -> None:
+    """Given the script's noise; v's own multiplicative driver is there for the twin to differ."""
+    on = [name for name in valley_switches.MOTION if name != missing]
+    (run, _) = switched("released", scheme, *on, steps=2000)
+    on_u, on_v, multiplicative = torch.tensor(
+        valley_training._released_noise(run), dtype=torch.float64
+    )
+    mu, sigma = valley_training._released_levels(run.hyperparameters)
+    noise = zip(
+        mu * torch.stack([multiplicative, multiplicative.flip(0)], 1)[:, None],
+        sigma * torch.stack([on_u, on_v], 1)[:, None],
+        strict=True,
+    )
+    u, v = valley_switches.moved(valley_switches.SCALAR_START[None], [run], noise)[0]
+    *_, end = valley_training.released_path(run)
+    assert ((float(u), float(v)) == pytest.approx(end, rel=1e-9)) is (missing is None)
+
+
+def test_the_valleys_noise_follows_its_switches() -> None:
+    def drawn(scheme: str, *deviations: str) -> tuple[torch.Tensor, torch.Tensor]:
+        m, n = zip(*valley_switches.noise(switched("paper", scheme, *deviations), 10), strict=True)
+        return torch.stack(m), torch.stack(n)
+
+    m, n = drawn("gaussian plain 0.7")
+    scale = 0.01**0.7 * sqrt(ChaoticNoise(0.7).variance)
+    bare_m, bare_n = drawn("gaussian plain 0.7", "bare_gaussian")
+    assert torch.allclose(bare_m, m / scale)
+    assert torch.allclose(bare_n, n / scale)
+    mean_m, mean_n = drawn("gaussian plain 0.7", "gaussian_means")
+    assert torch.allclose(mean_m - m, torch.full_like(m, 0.02 * scale))
+    assert torch.allclose(mean_n - n, torch.tensor([10.0] * 10 + [1.0]).double() * 0.05 * scale)
+    chaotic = "mpgd plain 0.7 beta 0.5"
+    (engine, _), (control, _), (early, _) = (
+        drawn(chaotic, *switch) for switch in ([], ["control"], ["early_sign"])
+    )
+    assert not torch.equal(engine.abs(), control.abs())
+    assert not torch.equal(control, early)
+    assert torch.equal(control.abs(), early.abs())
+
+
+def test_a_short_audit_prints_what_the_store_tells_again(
+    data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(released, "ITERATES", 20)
+    listener = Listener()
+    context = Context(tmp_path, listener, seeds=2, data=data_folder)
+    reproduce(EXPERIMENT, context, STEPS)
+    records = list(context.store.records())
+    assert told(records) == listener.tables
+    assert len(listener.tables) == sum(len(study.cases) for study in STUDIES.values())
+    by_title = {title: rows for title, _, rows in listener.tables}
+    for name, study in STUDIES.items():
+        for case in study.cases:
+            rows = by_title[f"audit, {name}, {case.scheme}"]
+            assert [row[0] for row in rows] == [PAPER, *case.alone, TOGETHER]
+            assert rows[0][2] == ""
+    gap = {row[0]: row[3] for row in by_title[f"audit, airfoil, {PLAIN}"]}
+    assert gap["mse_gap"] != gap["paper"]
+
+    before = {path: path.stat().st_mtime_ns for path in context.store.folder.iterdir()}
+    gone = next(r for r in records if r.run.experiment == "audit")
+    context.store.path(gone.run).unlink()
+    reproduce(EXPERIMENT, context, STEPS)
+    after = {path: path.stat().st_mtime_ns for path in context.store.folder.iterdir()}
+    assert {path for path in before if before[path] != after[path]} == {
+        context.store.path(gone.run)
+    }
+
+
+def test_the_runs_of_the_experiments_themselves_are_not_run_twice() -> None:
+    """The first and the last line, and what is only measured otherwise, belong to their tables."""
+    for name, module in (("airfoil", airfoil), ("ecg", ecg), ("valley", valley)):
+        known = {task.key for p in ("paper", "released") for task in module.tasks(p, [1])}
+        for case in STUDIES[name].cases:
+            for label, (task,) in audit.lines(name, case, [1]).items():
+                own = label in (PAPER, TOGETHER, "mse_gap", "two_layers", "float32")
+                assert (task.key in known) is own
+                assert (task.experiment == "audit") is not own
+
+
+def test_a_study_without_data_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MPGD_DATA", raising=False)
+    monkeypatch.setenv("MPGD_CACHE", str(tmp_path / "cache"))
+    listener = Listener()
+    reproduce(EXPERIMENT, Context(tmp_path, listener, seeds=1), STEPS)
+    assert {title.split(", ")[1] for title, _, _ in listener.tables} == {"valley"}
+    said = "\n".join(listener.lines)
+    assert "audit: airfoil is left out: no airfoil_self_noise.dat in" in said
+    assert "audit: ecg is left out: no ECG5000_TRAIN.txt and ECG5000_TEST.txt in" in said

@@ -1,0 +1,110 @@
+"""The convergence experiment at small sizes: its numbers, its figures, and its store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from mpgd.experiments import Context
+from mpgd.experiments.experiment import reproduce
+from mpgd.experiments.limit import EXPERIMENT, training
+from mpgd.experiments.limit import runs as limit
+from mpgd.experiments.limit.runs import LOSSES, SIZES, Sizes
+from mpgd.experiments.store import Record
+
+SMALL = Sizes(m=(10, 300), paths=1500, reference=2000, steps=25, resamples=5, joint=100)
+
+
+@pytest.fixture(scope="module")
+def context(tmp_path_factory: pytest.TempPathFactory) -> Context:
+    context = Context(tmp_path_factory.mktemp("out"))
+    reproduce(EXPERIMENT, context, SMALL)
+    return context
+
+
+@pytest.fixture(scope="module")
+def records(context: Context) -> list[Record]:
+    return list(context.store.records())
+
+
+def pick(records: list[Record], part: str, **wanted: object) -> list[Record]:
+    """The records of a part with these hyperparameters, by m."""
+    mine = [r for r in records if r.run.hyperparameters["part"] == part]
+    signs = wanted.pop("signs", None)
+    mine = [r for r in mine if signs in (None, r.run.scheme)]
+    for name, value in wanted.items():
+        mine = [r for r in mine if r.run.hyperparameters[name] == value]
+    return sorted(mine, key=lambda r: r.run.hyperparameters.get("m", 0))
+
+
+def test_there_is_a_figure_per_case(context: Context) -> None:
+    names = {f"limit-{loss.replace(' ', '-')}-{kind}.png" for loss in LOSSES for kind in SIZES}
+    figures = {path.name: path for path in context.out.glob("*.png")}
+    assert set(figures) == names | {"limit-rotation.png"}
+    assert all(path.read_bytes()[:4] == b"\x89PNG" for path in figures.values())
+
+
+def test_every_run_is_in_the_store(records: list[Record]) -> None:
+    counts = {part: len(pick(records, part)) for part in ("driver", "law", "jump", "rotation")}
+    assert counts == {"driver": 8, "law": 48, "jump": 1, "rotation": 2}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("kind", SIZES)
+def test_every_distance_falls_as_m_grows(records: list[Record], loss: str, kind: str) -> None:
+    for beta, signs in limit.SERIES:
+        mine = pick(records, "law", loss=loss, kind=kind, beta=beta, signs=signs)
+        assert mine[0].metrics["ks"] > mine[1].metrics["ks"]
+        for value, low, high, noise in mine[0].curves["ks"] + mine[1].curves["energy"]:
+            assert 0.0 <= low <= value <= high
+            assert noise > 0.0
+
+
+def test_product_signs_tend_to_the_symmetric_equation(records: list[Record]) -> None:
+    for loss in LOSSES:
+        far = pick(records, "law", loss=loss, kind="additive", beta=0.5, signs="product")[-1]
+        assert far.metrics["ks"] < far.metrics["claimed_ks"]
+    fresh = pick(records, "law", loss="quadratic", kind="additive", beta=0.5, signs="fresh")
+    assert "claimed_ks" not in fresh[-1].metrics
+
+
+def test_one_jump_ends_where_marcus_says(records: list[Record]) -> None:
+    (jump,) = pick(records, "jump")
+    theta = jump.run.hyperparameters["theta"]
+    np.testing.assert_allclose(jump.curves["marcus"], [np.cos(theta), np.sin(theta)], atol=1e-12)
+    np.testing.assert_allclose(jump.curves["ito"], [1.0, theta])
+    gap = np.array(jump.curves["gap"])
+    np.testing.assert_allclose(gap[-3:-1] / gap[-2:], 2.0, rtol=0.02)  # falls like 1/n
+    assert gap[0] == pytest.approx(np.hypot(1 - np.cos(theta), theta - np.sin(theta)))
+
+
+def test_chaotic_rotation_tends_to_marcus_and_not_to_ito(records: list[Record]) -> None:
+    few, many = pick(records, "rotation")
+    assert many.metrics["marcus"] < few.metrics["marcus"]
+    assert many.metrics["marcus"] < many.metrics["ito"] / 2
+    np.testing.assert_allclose(many.curves["marcus_radius"], 1.0, atol=1e-10)
+
+
+def test_the_valleys_gradient_is_that_of_the_squashed_loss() -> None:
+    x = torch.randn(20, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) * 4
+    x.requires_grad_()
+    loss = (3 * torch.tanh(x / 3)).prod(dim=1).square().sum() / 2
+    (expected,) = torch.autograd.grad(loss, x)
+    torch.testing.assert_close(limit.valley_gradient(x.detach()), expected)
+
+
+def test_a_second_run_computes_nothing(
+    context: Context, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refuse(task: object) -> None:
+        raise AssertionError("computed again")
+
+    monkeypatch.setattr(training, "work", refuse)
+    quick = replace(EXPERIMENT, figures=None)
+    reproduce(quick, context, SMALL)
+    with pytest.raises(AssertionError, match="computed again"):
+        reproduce(quick, Context(tmp_path), SMALL)

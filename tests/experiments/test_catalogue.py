@@ -1,0 +1,85 @@
+"""The catalogue: names without torch, keys that never change, records of an earlier version."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from tests import results
+
+from mpgd import report
+from mpgd.experiments import EXPERIMENTS, PROTOCOLS, catalogue, load
+from mpgd.experiments.cifar10.runs import FULL, tasks
+from mpgd.experiments.schema import problem
+from mpgd.experiments.store import Run, Store
+
+RECORDS = Path(__file__).parents[1] / "data" / "records"
+DIGESTS = {  # how many runs an experiment has for three seeds, SHA-256 of their sorted keys
+    "noise": (11, "229862fa0ad5f4e526a3f6a454f3562073c17982f9cac9ef0e6f323c66c4fdba"),
+    "valley": (52, "3605915949cd60d3433b92c3e44399dd184818bcae8c2b583c92df1da660898a"),
+    "airfoil": (186, "2d17ca8fa306c796572ec610ccf4c5a9a3c3f1eb51f845990dd7966b02dfc92c"),
+    "ecg": (168, "318a87a15172decf0ed7bfaed92454e1a6159a145767902f9e37d76fc9ac1c64"),
+    "digits": (57, "538428da901585aaee1ec91f27f5a73cb417f90f07cb56c81112b481c50cd9c5"),
+    "audit": (252, "d4d61666aac52958e5b71b523170f7d3f11f3ec29d8936e44167eb42d4196172"),
+    "cifar10": (90, "0c3714d9ad680869be3e6ee758bba4b4f7900815a0face07fbe11587dcf82fdf"),
+    "cifar10_step": (1, "8b92627ac77cd61a7e2aba306efd0fa3e7f7a03c0c0c4c084ed183c73200bb32"),
+    "limit": (204, "1a769712f2a29106a2cbfe27ccd241a764057d7211d090b6a0c816fbe2c0e3a8"),
+    "implicit": (36, "076ec3c9d9331f95681377cbe684a19e437bb7007cd79968870c31556f21a954"),
+    "generalization": (12, "fdb0d2bde31bac2528115406e430adf865ca6767775d906b038569f66b0db2c8"),
+}
+GPU = (90, "f2a05b5f52916cd9219cc8e77027c4ada5f5fc9fecdb63174674059973bdf851")
+
+
+def digest(runs: Iterable[Run]) -> tuple[int, str]:
+    keys = sorted({run.key for run in runs})
+    return len(keys), hashlib.sha256("\n".join(keys).encode()).hexdigest()
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_keys_of_all_runs_are_what_they_were(name: str) -> None:
+    """Results on a user's disk stay results: another key would train everything again."""
+    assert digest(run for p in PROTOCOLS for run in load(name).runs(p, (1, 2, 3))) == DIGESTS[name]
+
+
+def test_the_keys_of_the_full_cifar10_are_what_they_were() -> None:
+    study = FULL | {"device": "cuda"}
+    assert digest(run for p in PROTOCOLS for run in tasks(p, (1, 2, 3), study)) == GPU
+
+
+def test_every_line_of_the_catalogue_holds_its_experiment() -> None:
+    assert [study.name for study in catalogue()] == list(EXPERIMENTS)
+    assert {study.title for study in catalogue()} == {e.title for e in EXPERIMENTS.values()}
+    places = [study.section.place for study in catalogue() if study.section]
+    assert len(set(places)) == len(places)
+
+
+@pytest.fixture
+def earlier(tmp_path: Path) -> Store:
+    """Return a store with records that an earlier version wrote."""
+    shutil.copytree(RECORDS, tmp_path / "runs")
+    return Store(tmp_path / "runs")
+
+
+def test_records_of_an_earlier_version_are_read_and_are_runs_of_the_catalogue(
+    earlier: Store,
+) -> None:
+    records = list(earlier.records())
+    assert len(records) == 50
+    assert not earlier.unreadable
+    ours = {run.key for name in EXPERIMENTS for run in results.runs_of(name)}
+    assert {record.run.key for record in records} <= ours
+    for record in records:
+        assert problem(record, load(record.run.experiment).needs(record.run)) is None
+
+
+def test_the_page_shows_records_of_an_earlier_version(earlier: Store) -> None:
+    folder = earlier.folder.parent
+    written = report.write(folder, folder / "results.md")
+    assert (written.records, written.unusable) == (50, ())
+    assert not {"valley", "airfoil", "ecg", "digits", "cifar10", "audit"} & set(written.missing)
+    text = written.file.read_text()
+    for name in {record.run.experiment for record in earlier.records()}:
+        assert f"| {name} | " in text
