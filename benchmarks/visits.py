@@ -1,7 +1,5 @@
 """Many visits to Z, counted: do lengths and signs of phases follow their laws?
 
-    python -m benchmarks.visits [--visits 1000000000] [--gammas 0.6 0.9]
-
 Orbits go from one visit to the next, since the steps between only count down; they are the orbits
 of the engines, which a comparison step by step shows first. What is counted: how many phases have
 n steps or more, how often lengths follow each other, how signs go with lengths and with the sign
@@ -11,8 +9,6 @@ are not independent.
 
 from __future__ import annotations
 
-import argparse
-import time
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product as all_pairs
@@ -220,27 +216,3 @@ def same_orbits(gamma: float, steps: int = 3000) -> bool:
             del reached[i]
         _, state = noise.step(state)
     return len(reached) < 100
-
-
-def main() -> None:
-    """Count and print."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.visits", description=__doc__)
-    parser.add_argument("--visits", type=int, default=10**9)
-    parser.add_argument("--gammas", type=float, nargs="+", default=[0.6, 0.9])
-    options = parser.parse_args()
-    for gamma in options.gammas:
-        began = time.perf_counter()
-        found = count(gamma, 0.5, options.visits)
-        seconds = time.perf_counter() - began
-        print(f"gamma {gamma}: {found.visits:,} visits ({seconds:.0f} s)")
-        print(f"  visit to visit equals step by step: {same_orbits(gamma)}")
-        print("  n            ", *BOUNDS)
-        print("  n and more   ", *found.tails)
-        print("  errors       ", *np.round(tail_errors(found, gamma), 1))
-        worst = [np.abs(e).max() for e in (pair_errors(found, gamma), sign_errors(found, 0.5))]
-        print(f"  worst error of {found.pairs[0].size} pairs of lengths: {worst[0]:.1f}")
-        print(f"  worst error of signs, with signs and lengths: {worst[1]:.1f}", flush=True)
-
-
-if __name__ == "__main__":
-    main()
