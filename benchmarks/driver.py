@@ -47,10 +47,11 @@ POWERS_NUMBA = "T by powers, numba float64, one thread"
 
 
 def in_place(dtype: type[np.floating[Any]]) -> Case:
-    """Return one step of 10^6 orbits as the optimizer takes it: states and values in place."""
+    """Return one step of 10^6 orbits as the optimizer takes it: words and values in place."""
     noise = ChaoticNoise(GAMMA, BETA)
     state, values = noise.init(COUNT), np.empty(COUNT, dtype=dtype)
-    s, constants, key = state.s.numpy(), fused.arguments(noise.driver), int(state.key)
+    words, constants = fused.flat(state.word), fused.arguments(noise.driver)
+    key = int(state.key)
     clock = iter(range(10**9))
 
     def step() -> None:
@@ -58,7 +59,7 @@ def in_place(dtype: type[np.floating[Any]]) -> Case:
 
         def run(first: int, last: int) -> None:
             part = slice(first, last)
-            fused.advance_values(s[part], values[part], first, bits, *constants)
+            fused.advance_values(words[part], values[part], first, bits, *constants)
 
         in_parts(COUNT, run)
 
@@ -207,9 +208,9 @@ def linearity(rounds: int) -> Table:
         [name, *(f"{x * 1e9 / (k * n):.2f}" for x in (timings[name].median, timings[name].best))]
         for name, (k, n) in zip(cases, sizes, strict=True)
     ]
-    size = noise.init(COUNT).s.element_size()
+    size = noise.init(COUNT).word.element_size()
     remark = f"State: {size} bytes per driver and coordinate, and two int64 per tensor."
-    claim = Claim("bytes of state per driver and coordinate, at most 8", size, 8, at_least=False)
+    claim = Claim("bytes of state per driver and coordinate, at most 4", size, 4, at_least=False)
     columns = ["`birkhoff`, steps x orbits, ns per value", "median", "best"]
     return Table("Cost is linear, one thread", columns, rows, [remark], [claim])
 

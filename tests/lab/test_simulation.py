@@ -35,7 +35,7 @@ def test_the_perturbation_is_the_path() -> None:
 def test_the_orbit_follows_the_map_and_makes_the_values(scheme: str) -> None:
     found = simulation.orbit(replace(SMALL, scheme=scheme, steps=40))
     T, y = ThalerMap(0.6), np.array(found["y"])
-    assert np.allclose(T(y[:-1]), y[1:], rtol=1e-6)
+    assert np.allclose(T(y[:-1]), y[1:], rtol=1e-3)  # a word knows s to 2^-18 at a visit
     if scheme != "symmetric":
         expected = np.where(y > T.y_star, -found["burst_value"], found["laminar_value"])
         assert np.allclose(np.abs(found["v"]), expected)

@@ -204,8 +204,9 @@ def test_symmetric_mpgd_subtracts_an_independent_twin() -> None:
     system = FastSlow.mpgd(torch.sin, mu=0.1, sigma=0.2, symmetric=True)
     assert len(system.couplings) == 4
     single = FastSlow.mpgd(torch.zeros_like, sigma=1.0, beta=1.0, symmetric=True)
-    x = single.simulate(0.0, 50, paths=20_000).final
-    assert ks_2samp(x[:, 0], -x[:, 0]).pvalue > LEVEL
+    # Sums of 50 values have atoms; without rounding, two of the same size need not be equal.
+    x = single.simulate(0.0, 50, paths=20_000).final[:, 0].numpy().round(9)
+    assert ks_2samp(x, -x).pvalue > LEVEL
 
 
 def test_times_fall_on_steps() -> None:

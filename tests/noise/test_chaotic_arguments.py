@@ -114,6 +114,13 @@ def test_the_numba_engine_refuses_other_devices() -> None:
         noise.step(NoiseState(word, state.step, state.key))
 
 
+def test_a_device_without_64_bit_integers_is_refused() -> None:
+    """Torch knows the name of this device and cannot make anything on it."""
+    rule = r"needs 64-bit integers, which device 'fpga' cannot make: keep its state on the CPU"
+    with pytest.raises(ValueError, match=rule):
+        ChaoticNoise(0.6).init(3, device="fpga")
+
+
 def test_values_in_float64_are_refused_where_a_device_has_none() -> None:
     with pytest.raises(ValueError, match=r"'mps' has no float64: ask for dtype=torch\.float32"):
         check_dtype(torch.float64, torch.device("mps"))

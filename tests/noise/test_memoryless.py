@@ -99,8 +99,8 @@ def test_a_step_leaves_its_argument_and_the_global_generators_alone(noise: Memor
 @pytest.mark.parametrize("noise", BOTH, ids=["gaussian", "stable"])
 def test_a_state_takes_no_memory_per_element(noise: MemorylessNoise) -> None:
     state = noise.init((1000, 1000))
-    assert state.s.shape == (1000, 1000)
-    assert state.s.untyped_storage().nbytes() == 8
+    assert state.word.shape == (1000, 1000)
+    assert state.word.untyped_storage().nbytes() == 4
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3), 4])
@@ -108,7 +108,7 @@ def test_a_state_takes_no_memory_per_element(noise: MemorylessNoise) -> None:
 def test_shapes(noise: MemorylessNoise, shape: int | tuple[int, ...]) -> None:
     expected = (shape,) if isinstance(shape, int) else shape
     v, state = noise.step(noise.init(shape))
-    assert v.shape == state.s.shape == torch.Size(expected)
+    assert v.shape == state.word.shape == torch.Size(expected)
 
 
 def test_the_interface_is_that_of_the_chaotic_noise() -> None:

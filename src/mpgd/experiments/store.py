@@ -27,9 +27,11 @@ from typing import Any, Final
 
 from mpgd import __version__
 from mpgd.files import TEMPORARY, write_whole
+from mpgd.maps.tables import DRIVER_VERSION
 
 FORMAT: Final = "mpgd-run-1"  # a file that does not say so is not ours
 RECORDED: Final = ("torch", "numpy", "numba")  # packages whose versions a record holds
+UNNAMED: Final = 1  # the driver of records that name none
 LARGEST: Final = 64 * 2**20  # bytes; no result comes near
 
 
@@ -40,6 +42,9 @@ class StoreError(OSError):
 @dataclass(frozen=True)
 class Run:
     """What determines a result; two runs are the same if all of this is equal.
+
+    ``driver`` is the version of the chaotic driver. A record of another one holds other noise, so
+    it has another key. Records of version 1 do not name it, and their keys are as they were.
 
     Examples:
         >>> run = Run("noise", "paper", "fresh", {"gamma": 0.6, "steps": 1000}, seed=0)
@@ -52,11 +57,14 @@ class Run:
     scheme: str
     hyperparameters: Mapping[str, Any]
     seed: int
+    driver: int = DRIVER_VERSION
 
     @property
     def canonical(self) -> str:
         """The configuration as JSON with sorted keys, the same text for equal runs."""
         body = {field.name: getattr(self, field.name) for field in fields(self)}
+        if self.driver == UNNAMED:
+            del body["driver"]
         return json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     @cached_property
@@ -241,6 +249,7 @@ def _parse(text: str, key: str) -> Record:
         raise ValueError(f"corrupt: not JSON ({problem})") from None
     if not isinstance(body, dict) or body.get("format") != FORMAT:
         raise ValueError(f"foreign: no result file of this package (no format {FORMAT!r})")
+    body.setdefault("driver", UNNAMED)
     names = [field.name for field in fields(Run)]
     rest = [field.name for field in fields(Record) if field.name != "run"]
     if missing := [name for name in names + rest if name not in body]:

@@ -24,7 +24,7 @@ from mpgd.maps import ThalerMap
 from mpgd.noise.counter import flat_index, make_key, step_key, step_key_tensor
 from mpgd.noise.covariance import autocovariance
 from mpgd.noise.driver import Driver, make_driver
-from mpgd.noise.engines import check_dtype, check_engine, tensor, use_fused
+from mpgd.noise.engines import check_device, check_dtype, check_engine, tensor, use_fused
 from mpgd.noise.engines.threads import in_parts
 from mpgd.noise.state import NoiseState, new_state
 from mpgd.parameters import (
@@ -148,6 +148,7 @@ class ChaoticNoise:
         """
         shape = check_shape(shape)
         device = torch.device(device) if device is not None else torch.get_default_device()
+        check_device(device)
         index = flat_index(shape, device) if index is None else index.reshape(shape)
         empty = new_state(shape, seed, device, tensor_id, driver_id)
         key = int(empty.key)

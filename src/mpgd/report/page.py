@@ -99,22 +99,21 @@ def _options(part: Section, records: Sequence[Record], seeded: bool) -> list[str
 
 def runs(shelf: Shelf, parts: Sequence[Section]) -> Section:
     """Return what was run, with what, and how long it took."""
-    groups: dict[tuple[str, str], list[Record]] = defaultdict(list)
-    for record in shelf.records:
-        groups[record.run.experiment, record.run.protocol].append(record)
+    groups: dict[tuple[str, str, int], list[Record]] = defaultdict(list)
+    for record in [*shelf.records, *shelf.earlier]:
+        run = record.run
+        groups[run.experiment, run.protocol, run.driver].append(record)
     known = {part.name: place for place, part in enumerate(parts)}
     rows = [
-        [name, protocol, *_facts(groups[name, protocol])]
-        for name, protocol in sorted(
-            groups, key=lambda group: (known.get(group[0], len(known)), group)
-        )
+        [*map(str, group), *_facts(groups[group])]
+        for group in sorted(groups, key=lambda group: (known.get(group[0], len(known)), group))
     ]
     total = sum(record.seconds for record in shelf.records)
     blocks: list[Block] = [
         table(
             f"{len(shelf.records):,} runs, {_time(total)} of computing; "
             "runs trained together share their time",
-            ["experiment", "protocol", "runs", "schemes", "seeds", "seconds"],
+            ["experiment", "protocol", "driver", "runs", "schemes", "seeds", "seconds"],
             rows,
         ),
         _versions(shelf.records),
@@ -162,6 +161,14 @@ def leftovers(shelf: Shelf, parts: Sequence[Section]) -> list[Section]:
     known = {part.name for part in parts}
     strange = [name for name in shelf.experiments if name not in known]
     blocks: list[Block] = []
+    if shelf.earlier:
+        blocks.append(
+            Text(
+                f"{len(shelf.earlier):,} records were made with an earlier chaotic driver, that is "
+                "with other noise. They are counted above and not shown: a run of the present "
+                "driver is another run."
+            )
+        )
     if strange:
         names = ", ".join(f"{name} ({len(shelf[name])})" for name in strange)
         blocks.append(Text(f"Records of experiments this page does not know: {names}."))

@@ -11,6 +11,7 @@ from mpgd.experiments.cifar10.checkpoint import run_in
 from mpgd.experiments.experiment import Experiment
 from mpgd.experiments.schema import problem
 from mpgd.experiments.store import Record, Run, Store, size
+from mpgd.maps.tables import DRIVER_VERSION
 
 
 @dataclass(frozen=True)
@@ -21,11 +22,13 @@ class Shelf:
         experiments: the usable records of each experiment.
         unusable: names of files that are no usable record, with the reason.
         unfinished: the runs that go on from a checkpoint.
+        earlier: records of an earlier driver, whose noise is other noise; they are only listed.
     """
 
     experiments: Mapping[str, Sequence[Record]]
     unusable: Mapping[str, str]
     unfinished: Sequence[Run] = ()
+    earlier: Sequence[Record] = ()
 
     def __getitem__(self, experiment: str) -> list[Record]:
         """Return the records of an experiment, none if it was not run."""
@@ -47,9 +50,11 @@ def read(folder: Path, studies: Sequence[Experiment]) -> Shelf:
     store = Store(folder / "runs", report=lambda text: None)  # the page names them
     known = {study.name: study for study in studies}
     experiments: dict[str, list[Record]] = defaultdict(list)
-    unusable = {}
+    unusable, earlier = {}, []
     for record in store.records():
-        if why := _problem(record, known):
+        if record.run.driver != DRIVER_VERSION:
+            earlier.append(record)
+        elif why := _problem(record, known):
             unusable[store.path(record.run).name] = why
         else:
             experiments[record.run.experiment].append(record)
@@ -57,7 +62,7 @@ def read(folder: Path, studies: Sequence[Experiment]) -> Shelf:
     unfinished, broken = _checkpoints(folder / "checkpoints")
     for records in experiments.values():
         records.sort(key=lambda record: (record.run.protocol, record.run.seed))
-    return Shelf(experiments, dict(sorted((unusable | broken).items())), unfinished)
+    return Shelf(experiments, dict(sorted((unusable | broken).items())), unfinished, earlier)
 
 
 def _problem(record: Record, known: Mapping[str, Experiment]) -> str | None:

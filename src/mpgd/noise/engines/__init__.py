@@ -44,6 +44,17 @@ def has_kernels(engine: str | None) -> bool:
     return engine != "torch" and has_numba()
 
 
+def check_device(device: torch.device) -> None:
+    """Raise if ``device`` has no 64-bit integers, which the hash needs."""
+    try:
+        torch.empty(0, dtype=torch.int64, device=device)
+    except (NotImplementedError, TypeError) as error:
+        raise ValueError(
+            f"the noise needs 64-bit integers, which device {str(device)!r} cannot make: keep "
+            "its state on the CPU"
+        ) from error
+
+
 def check_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:
     """Return the dtype of values if a tensor on ``device`` can have it."""
     if dtype not in (torch.float32, torch.float64):
