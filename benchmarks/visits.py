@@ -26,10 +26,9 @@ from mpgd.noise.word import FAR, FRACTION, FRACTION_BITS, LONG, MAGNITUDE, NEGAT
 
 Array = NDArray[np.float64]
 
-BOUNDS: Final = np.array(
-    [1, 2, 3, 5, 10, 20, 50, 100, 300, 1000, 4096, 10**4, 3 * 10**4, 10**5, 3 * 10**5, 10**6,
-     10**7, 10**8]
-)  # fmt: skip
+_SHORT_BOUNDS: Final = (1, 2, 3, 5, 10, 20, 50, 100, 300, 1000)
+_LONG_BOUNDS: Final = (4096, 10**4, 3 * 10**4, 10**5, 3 * 10**5, 10**6, 10**7, 10**8)
+BOUNDS: Final = np.array(_SHORT_BOUNDS + _LONG_BOUNDS)
 SHORT: Final = 5  # lengths from here on are one class in the table of pairs
 SIDE_BY_SIDE: Final = 64  # orbits that hide each other's waiting for memory
 FIRST: Final = 16  # visits of each orbit that do not count
@@ -43,9 +42,18 @@ _FRACTION_BITS, _PHASE = _u(FRACTION_BITS), _u(LONG - FAR)
 
 @numba.njit(nogil=True)
 def follow(
-    words: Any, clock: Any, visits: int, offset: int, key: Any, constants: Any, mistake: Any,
-    bounds: Any, lengths: Any, pairs: Any, signs: Any,
-) -> None:  # fmt: skip
+    words: Any,
+    clock: Any,
+    visits: int,
+    offset: int,
+    key: Any,
+    constants: Any,
+    mistake: Any,
+    bounds: Any,
+    lengths: Any,
+    pairs: Any,
+    signs: Any,
+) -> None:
     """Take orbits in Z through ``visits`` visits and count what follows each.
 
     ``lengths`` is (class of bounds, sign), ``pairs`` (length, next length), ``signs`` (sign, next
@@ -100,9 +108,14 @@ class Counts:
 
 
 def count(
-    gamma: float, beta: float, visits: int, groups: int = 100, per_orbit: int = 1000,
-    mistake: tuple[int, int] = RIGHT, seed: int = 3,
-) -> Counts:  # fmt: skip
+    gamma: float,
+    beta: float,
+    visits: int,
+    groups: int = 100,
+    per_orbit: int = 1000,
+    mistake: tuple[int, int] = RIGHT,
+    seed: int = 3,
+) -> Counts:
     """Count ``visits`` visits at ``gamma``, spread over orbits with ``per_orbit`` each."""
     noise = ChaoticNoise(gamma, beta)
     orbits = -(-visits // (per_orbit * groups))  # in a group
@@ -122,9 +135,16 @@ def count(
                 part = slice(start, min(start + SIDE_BY_SIDE, (group + 1) * orbits))
                 counts = (found.lengths[group], found.pairs[group], found.signs[group])
                 follow(
-                    words[part], clock[part], per_orbit, start, key, constants, wrong, BOUNDS,
+                    words[part],
+                    clock[part],
+                    per_orbit,
+                    start,
+                    key,
+                    constants,
+                    wrong,
+                    BOUNDS,
                     *counts,
-                )  # fmt: skip
+                )
 
     in_parts(groups, run, smallest=max(1, groups // 2))
     return found

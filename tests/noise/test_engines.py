@@ -295,10 +295,12 @@ def test_every_way_through_the_torch_engine_gives_the_same_words() -> None:
     state = noise.init(3000)
     index = torch.arange(3000)
     keys = torch.where(index < 1000, 5, 6)
-    whole = torch.cat([
-        tensor.advance(noise.driver, state.word[part], key, index[part])[1]
-        for part, key in ((slice(0, 1000), 5), (slice(1000, 3000), 6))
-    ])  # fmt: skip
+    whole = torch.cat(
+        [
+            tensor.advance(noise.driver, state.word[part], key, index[part])[1]
+            for part, key in ((slice(0, 1000), 5), (slice(1000, 3000), 6))
+        ]
+    )
     assert torch.equal(tensor.advance(noise.driver, state.word, keys, index)[1], whole)
     assert torch.equal(tensor._everywhere(noise.driver, state.word, keys, index), whole)
     words, out = state.word.clone(), torch.empty(3000)

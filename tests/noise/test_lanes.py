@@ -120,8 +120,11 @@ def in_process(code: str, cpu: str, features: str, folder: Any) -> str:
     path = os.pathsep.join([os.path.dirname(os.path.dirname(mpgd.__file__)), os.getcwd()])
     done = subprocess.run(
         [sys.executable, "-c", code],
-        capture_output=True, text=True, check=True, env=os.environ | own | {"PYTHONPATH": path},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | own | {"PYTHONPATH": path},
+    )
     return done.stdout.strip()
 
 
