@@ -26,23 +26,14 @@ class IncompleteError(LookupError):
 
 @dataclass(frozen=True)
 class Comparison:
-    """How a study compares its schemes.
+    """How a study compares its schemes."""
 
-    Attributes:
-        groups: returns the records that are compared with one another, by the group's title.
-        schemes: returns the schemes of a protocol.
-        measures: returns what is shown of a protocol, and claimed.
-        digits: of a verdict.
-        beta: the skewness of which something is claimed; None is any.
-        has_variants: whether claims name the variant.
-    """
-
-    groups: Callable[[Sequence[Record]], Mapping[str, Sequence[Record]]]
-    schemes: Callable[[str], Sequence[Scheme]]
-    measures: Callable[[str], Sequence[Columns]]
-    digits: int
-    beta: float | None = None
-    has_variants: bool = True
+    groups: Callable[[Sequence[Record]], Mapping[str, Sequence[Record]]]  # those compared, by title
+    schemes: Callable[[str], Sequence[Scheme]]  # returns the schemes of a protocol
+    measures: Callable[[str], Sequence[Columns]]  # returns what is shown of a protocol, and claimed
+    digits: int  # of a verdict
+    beta: float | None = None  # the skewness of which something is claimed; None is any
+    has_variants: bool = True  # whether claims name the variant
 
     def told(self, records: Sequence[Record]) -> Iterator[Said]:
         """Yield a table for each measure and the verdicts, group by group."""

@@ -31,19 +31,12 @@ LAST: Final = 100  # place of a section that asks for none
 
 @dataclass(frozen=True)
 class Part:
-    """How an experiment becomes a section of a report.
+    """How an experiment becomes a section of a report."""
 
-    Attributes:
-        title: its heading.
-        blocks: returns what it shows of the experiment's records, and of those of ``others``.
-        others: experiments whose records it shows too.
-        place: sections are sorted by it.
-    """
-
-    title: str
-    blocks: Callable[[Sequence[Record]], Sequence[Block]]
-    others: tuple[str, ...] = ()
-    place: int = LAST
+    title: str  # its heading
+    blocks: Callable[[Sequence[Record]], Sequence[Block]]  # of its records and those of ``others``
+    others: tuple[str, ...] = ()  # experiments whose records it shows too
+    place: int = LAST  # sections are sorted by it
 
 
 @dataclass(frozen=True)

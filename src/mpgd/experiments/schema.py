@@ -20,19 +20,12 @@ NUMBERS: Final = {"steps", "stop", "beta", "gamma", "m", "mu0", "sigma0", "train
 
 @dataclass(frozen=True)
 class Needs:
-    """What a record must hold.
+    """What a record must hold."""
 
-    Attributes:
-        metrics: their names.
-        curves: groups of names; the curves of a group are lists of numbers of one length.
-        optional: whether a record may have none of these curves, as those of earlier versions.
-        choices: hyperparameters whose value must be one of some texts.
-    """
-
-    metrics: tuple[str, ...] = ()
-    curves: tuple[tuple[str, ...], ...] = ()
-    optional: bool = False
-    choices: Mapping[str, Collection[Any]] = field(default_factory=dict)
+    metrics: tuple[str, ...] = ()  # their names
+    curves: tuple[tuple[str, ...], ...] = ()  # groups of lists of numbers of one length
+    optional: bool = False  # whether a record may have none of them, as earlier versions did
+    choices: Mapping[str, Collection[Any]] = field(default_factory=dict)  # name: allowed values
 
 
 NOTHING: Final = Needs()

@@ -38,21 +38,6 @@ VARIANTS: Final = (PLAIN, SYMMETRIC)
 class Scheme:
     """How a run is perturbed; a field that is None is no hyperparameter of the run.
 
-    Attributes:
-        noise: a name in `KINDS`.
-        symmetric: whether differences of two drivers perturb.
-        gamma: the exponent of the driver, or of the driver whose variance a Gaussian has.
-        beta: the skewness.
-        mu: the multiplicative level.
-        sigma: the additive level.
-        switches: the authors' deviations that are on.
-        batch: examples of a mini-batch.
-        steps: where the scheme has a number of its own.
-        how: "script" where one net is trained at a time, as the authors do.
-        dtype: the precision, where it is not float64.
-        step: how a step is rounded, where that is not the usual way.
-        note: stands behind the name of a scheme that others would be taken for.
-
     Examples:
         >>> scheme = Scheme("chaotic", symmetric=False, gamma=0.6, beta=0.5, mu=0.01, sigma=0.02)
         >>> str(scheme), scheme.kind, scheme.variant
@@ -61,19 +46,19 @@ class Scheme:
         ('langevin', 'sgd')
     """
 
-    noise: str = "none"
-    symmetric: bool | None = None
-    gamma: float | None = None
-    beta: float | None = None
-    mu: float | None = None
-    sigma: float | None = None
-    switches: tuple[str, ...] | None = None
-    batch: int | None = None
-    steps: int | None = None
-    how: str | None = None
-    dtype: str | None = None
-    step: str | None = None
-    note: str = ""
+    noise: str = "none"  # a name in `KINDS`
+    symmetric: bool | None = None  # whether differences of two drivers perturb
+    gamma: float | None = None  # of the driver, or of the one whose variance a Gaussian has
+    beta: float | None = None  # the skewness
+    mu: float | None = None  # the multiplicative level
+    sigma: float | None = None  # the additive level
+    switches: tuple[str, ...] | None = None  # the authors' deviations that are on
+    batch: int | None = None  # examples of a mini-batch
+    steps: int | None = None  # where the scheme has a number of its own
+    how: str | None = None  # "script" where one net is trained at a time, as the authors do
+    dtype: str | None = None  # the precision, where it is not float64
+    step: str | None = None  # how a step is rounded, where that is not the usual way
+    note: str = ""  # stands behind the name of a scheme that others would be taken for
 
     def __post_init__(self) -> None:
         check_choice("noise", self.noise, tuple(KINDS))

@@ -179,23 +179,14 @@ def average(schemes: Sequence[BySeed]) -> dict[int, float]:
 
 @dataclass(frozen=True)
 class Columns:
-    """What a table of schemes shows, and what is claimed of it.
+    """What a table of schemes shows, and what is claimed of it."""
 
-    Attributes:
-        metric: its name in the records.
-        title: its name in the table.
-        digits: after the point.
-        printed: a scheme's number in the paper, as text, empty where there is none.
-        better: where a scheme is claimed to be.
-        said: its name in a claim.
-    """
-
-    metric: str
-    title: str
-    digits: int
-    printed: Callable[[str], str] = lambda name: ""
-    better: Direction = "lower"
-    said: str = ""
+    metric: str  # its name in the records
+    title: str  # its name in the table
+    digits: int  # after the point
+    printed: Callable[[str], str] = lambda name: ""  # the paper's number of a scheme, or nothing
+    better: Direction = "lower"  # where a scheme is claimed to be
+    said: str = ""  # its name in a claim
 
 
 def by_scheme(records: Iterable[Record]) -> dict[str, list[Record]]:

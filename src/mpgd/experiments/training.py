@@ -35,36 +35,22 @@ MOMENTS: Final = 50  # of a curve
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What is trained.
+    """What is trained."""
 
-    Attributes:
-        layout: the shape of the nets.
-        split: the data, in the precision of the training.
-        loss: of outputs (net, example) and targets (example,), one number for each net.
-        start: the precision in which nets are initialised.
-    """
-
-    layout: Layout
-    split: Split
-    loss: Loss
-    start: torch.dtype = torch.float64
+    layout: Layout  # the shape of the nets
+    split: Split  # the data, in the precision of the training
+    loss: Loss  # of outputs (net, example) and targets (example,), one number for each net
+    start: torch.dtype = torch.float64  # the precision in which nets are initialised
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """What a training leaves.
+    """What a training leaves."""
 
-    Attributes:
-        before: parameters before the last step, (run, element).
-        after: parameters after it.
-        moments: the steps at which the curve was taken.
-        curve: what ``gradient`` returned beside the gradient at those steps, (moment, run).
-    """
-
-    before: Tensor
-    after: Tensor
-    moments: list[int]
-    curve: Tensor
+    before: Tensor  # parameters before the last step, (run, element)
+    after: Tensor  # parameters after it
+    moments: list[int]  # the steps at which the curve was taken
+    curve: Tensor  # what ``gradient`` returned beside the gradient at those steps, (moment, run)
 
 
 def train(problem: Problem, runs: Sequence[Run]) -> Trained:

@@ -16,28 +16,16 @@ KINDS: Final = {"float": (float, "a number"), "int": (int, "an integer"), "str":
 
 @dataclass(frozen=True)
 class Settings:
-    """The parameters of one picture; the defaults are the paper's valley.
+    """The parameters of one picture; the defaults are the paper's valley."""
 
-    Attributes:
-        gamma: the intermittency exponent, in (0.5, 0.99].
-        beta: the skewness, in [-1, 1].
-        mu: the size of the multiplicative perturbation.
-        sigma: the size of the additive one.
-        eta: the step size.
-        seed: of the orbits and of the start.
-        steps: of the orbit and of the descent.
-        scheme: ``plain``; ``symmetric``, differences of two drivers; or ``product``, the sign
-            rule as printed.
-    """
-
-    gamma: float = 0.7
-    beta: float = 0.5
-    mu: float = 0.02
-    sigma: float = 0.05
-    eta: float = 0.01
-    seed: int = 0
-    steps: int = 2000
-    scheme: str = "plain"
+    gamma: float = 0.7  # the intermittency exponent, in (0.5, 0.99]
+    beta: float = 0.5  # the skewness, in [-1, 1]
+    mu: float = 0.02  # the size of the multiplicative perturbation
+    sigma: float = 0.05  # the size of the additive one
+    eta: float = 0.01  # the step size
+    seed: int = 0  # of the orbits and of the start
+    steps: int = 2000  # of the orbit and of the descent
+    scheme: str = "plain"  # symmetric: differences of two drivers; product: signs as printed
 
     def __post_init__(self) -> None:
         check_gamma(self.gamma)

@@ -50,19 +50,12 @@ class Case:
 
 @dataclass(frozen=True)
 class Study:
-    """An experiment that is audited.
+    """An experiment that is audited; without steps its ``tasks`` have the paper's."""
 
-    Attributes:
-        experiment: what it is.
-        tasks: returns its runs of (protocol, seeds, steps); no steps are the paper's.
-        metrics: what is shown: its title and digits.
-        cases: the rows.
-    """
-
-    experiment: Experiment
-    tasks: Callable[[str, Sequence[int], int | None], list[Run]]
-    metrics: Mapping[str, tuple[str, int]]
-    cases: tuple[Case, ...]
+    experiment: Experiment  # what it is
+    tasks: Callable[[str, Sequence[int], int | None], list[Run]]  # of (protocol, seeds, steps)
+    metrics: Mapping[str, tuple[str, int]]  # what is shown: its title and digits
+    cases: tuple[Case, ...]  # the rows
 
 
 def _ecg_tasks(protocol: str, seeds: Sequence[int], steps: int | None) -> list[Run]:
@@ -175,19 +168,12 @@ def _with(task: Run, deviation: str) -> Run:
 
 @dataclass(frozen=True)
 class Compared:
-    """A case's runs beside those of the text's protocol.
+    """A case's runs beside those of the text's protocol."""
 
-    Attributes:
-        study: the experiment it belongs to.
-        scheme: its row there.
-        metrics: what is shown: its title and digits.
-        lines: for each deviation and metric our numbers, and their difference to ``paper``.
-    """
-
-    study: str
-    scheme: Scheme
-    metrics: Sequence[tuple[str, int]]
-    lines: Mapping[str, Sequence[tuple[Summary, Difference | None]]]
+    study: str  # the experiment it belongs to
+    scheme: Scheme  # its row there
+    metrics: Sequence[tuple[str, int]]  # what is shown: its title and digits
+    lines: Mapping[str, Sequence[tuple[Summary, Difference | None]]]  # numbers, difference to paper
 
     @property
     def table(self) -> Table:

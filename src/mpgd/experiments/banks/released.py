@@ -58,12 +58,6 @@ SIGN_KEY: Final = 0x51695  # of the hash that draws signs
 class SwitchedNoise:
     """The perturbations of a run as a table over time, with some deviations switched on.
 
-    Args:
-        gamma: the exponent of both drivers.
-        beta: the skewness of both.
-        symmetric: take differences of two orbits.
-        switches: the deviations, names in `SWITCHES`.
-
     Examples:
         >>> noise = SwitchedNoise(0.6, 0.5, switches=frozenset(["reshaped"]))
         >>> multiplicative, additive = noise.tables(seed=1, shapes=[(2, 3), (2,)], steps=5)
@@ -71,10 +65,10 @@ class SwitchedNoise:
         torch.Size([5, 8])
     """
 
-    gamma: float
-    beta: float
-    symmetric: bool = False
-    switches: frozenset[str] = frozenset()
+    gamma: float  # the exponent of both drivers
+    beta: float  # the skewness of both
+    symmetric: bool = False  # take differences of two orbits
+    switches: frozenset[str] = frozenset()  # the deviations, names in `SWITCHES`
 
     def __post_init__(self) -> None:
         unknown = self.switches - set(SWITCHES)

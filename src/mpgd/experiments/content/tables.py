@@ -55,19 +55,12 @@ def table(
 
 @dataclass(frozen=True)
 class Setting:
-    """The records of one way to run an experiment.
+    """The records of one way to run an experiment."""
 
-    Attributes:
-        title: its name.
-        records: of all schemes and seeds.
-        columns: the metric and how it is shown; its ``printed`` is the paper's number.
-        as_printed: whether the paper's own five seeds get a column.
-    """
-
-    title: str
-    records: Sequence[Record]
-    columns: Columns
-    as_printed: bool = False
+    title: str  # its name
+    records: Sequence[Record]  # of all schemes and seeds
+    columns: Columns  # the metric and how it is shown; its ``printed`` is the paper's number
+    as_printed: bool = False  # whether the paper's own five seeds get a column
 
 
 def scheme_table(caption: str, settings: Sequence[Setting], direction: Direction) -> Table:

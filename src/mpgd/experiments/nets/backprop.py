@@ -26,15 +26,10 @@ CACHE: Final = 1 << 23  # bytes that buffers may fill
 
 @dataclass(frozen=True)
 class InPlace:
-    """An activation f without copies.
+    """An activation f without copies."""
 
-    Attributes:
-        apply: overwrites z by f(z).
-        back: multiplies a delta by f'(z), given f(z), which it may overwrite.
-    """
-
-    apply: Callable[[Tensor], Tensor]
-    back: Callable[[Tensor, Tensor], Tensor]
+    apply: Callable[[Tensor], Tensor]  # overwrites z by f(z)
+    back: Callable[[Tensor, Tensor], Tensor]  # times f'(z), given f(z), which it may overwrite
 
 
 def _back_relu(delta: Tensor, h: Tensor) -> Tensor:
