@@ -15,8 +15,6 @@ that averages, f is the mean over all data however it is cut; a product holds on
 a time, so that smaller batches need less memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The same data and, from the same seed, the same probes serve every record, so th
 between records are those of the model and not of the draw.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import nn

@@ -7,8 +7,6 @@ Every study that trains nets, and the valley, claims the same of different metri
 for the mean over its gammas and betas, at equal seeds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

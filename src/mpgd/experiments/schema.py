@@ -4,8 +4,6 @@ A file that anyone may have written is checked here, once, when a store is read 
 comes after may rely on it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from math import isfinite

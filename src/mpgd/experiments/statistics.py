@@ -15,8 +15,6 @@ difference: its seed is left out, and counted where that is done. Metrics of hea
 outliers, so the median difference stands beside the mean.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache

@@ -8,8 +8,6 @@ Noise does not depend on who trains beside a run, in bits; parameters do not to 
 only in float64 stays small.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -63,11 +61,7 @@ def train(problem: Problem, runs: Sequence[Run]) -> Trained:
 
 
 def descend(
-    x: Tensor,
-    runs: Sequence[Run],
-    shapes: Shapes,
-    gradient: Gradient,
-    layout: Layout | None = None,
+    x: Tensor, runs: Sequence[Run], shapes: Shapes, gradient: Gradient, layout: Layout | None = None
 ) -> Trained:
     """Take all steps of all runs from ``x`` (run, element).
 

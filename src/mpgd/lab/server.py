@@ -7,8 +7,6 @@ It listens on 127.0.0.1 and answers only to that name or localhost, so that a we
 has been pointed here is refused. Every mistake is answered with ``{"error": text}``.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

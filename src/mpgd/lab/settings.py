@@ -1,9 +1,7 @@
 """What the sliders of the lab say: ranges, and how a query string becomes numbers."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass, fields
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, get_type_hints
 from urllib.parse import parse_qsl
 
 from mpgd.parameters import check_beta, check_choice, check_gamma, check_integer, check_real
@@ -11,7 +9,7 @@ from mpgd.parameters import check_beta, check_choice, check_gamma, check_integer
 SCHEMES: Final = ("plain", "symmetric", "product")
 MOST_STEPS: Final = 8000
 MAX_SEED: Final = 2**32 - 1  # the valley's start comes from numpy's RandomState
-KINDS: Final = {"float": (float, "a number"), "int": (int, "an integer"), "str": (str, "a word")}
+WORDS: Final = {float: "a number", int: "an integer", str: "a word"}
 
 
 @dataclass(frozen=True)
@@ -48,16 +46,15 @@ def from_query(query: str) -> Settings:
         Traceback (most recent call last):
         ValueError: gamma must lie in (0.5, 1), got 2.0
     """
-    kinds = {field.name: str(field.type) for field in fields(Settings)}
+    kinds = get_type_hints(Settings)
     found: dict[str, Any] = {}
     for name, text in parse_qsl(query, keep_blank_values=True, max_num_fields=len(kinds)):
         if name not in kinds:
             raise ValueError(f"there is no parameter {name!r}; there are: {', '.join(kinds)}")
         if name in found:
             raise ValueError(f"{name} must be given once")
-        convert, words = KINDS[kinds[name]]
         try:
-            found[name] = convert(text)
+            found[name] = kinds[name](text)
         except ValueError:
-            raise ValueError(f"{name} must be {words}, got {text!r}") from None
+            raise ValueError(f"{name} must be {WORDS[kinds[name]]}, got {text!r}") from None
     return Settings(**found)

@@ -10,8 +10,6 @@ the difference of two independent ones.
 Reference: Lim, Wan & Simsekli (2022), Sections 2, 3 and 5.1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain

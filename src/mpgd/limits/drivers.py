@@ -16,8 +16,6 @@ the variance of ``StableLaw(2.0)``, whose characteristic function is exp(-t^2).
 Reference: Lim, Wan & Simsekli (2022), Theorem 4.1 and Appendix C; Gottwald & Melbourne (2021).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Final, Protocol

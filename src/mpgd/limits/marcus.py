@@ -14,8 +14,6 @@ of the jumps inside a step is lost. Its mean may be infinite; this is about its 
 Reference: Lim, Wan & Simsekli (2022), Theorem 4.1 and Appendix B.2; Marcus (1981).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ is what `noise.step` would return, step after step: in bits for chaotic noise, t
 stable noise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 

@@ -4,8 +4,6 @@ It reads the store and never trains. A part the store lacks is named with the co
 files that are no results are named too.
 """
 
-from __future__ import annotations
-
 import gc
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

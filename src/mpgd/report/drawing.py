@@ -3,8 +3,6 @@
 In the page each colour becomes a CSS variable, so that figures follow light and dark.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from io import StringIO

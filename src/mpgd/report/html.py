@@ -4,8 +4,6 @@ The templates in ``templates`` escape every text, and the page's own policy lets
 the one in it, known by its hash.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

@@ -3,8 +3,6 @@
 Text is escaped, so that nothing in a result becomes markup.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from html import escape

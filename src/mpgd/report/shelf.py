@@ -1,7 +1,5 @@
 """The records of a store, sorted by experiment, and the files that are none."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

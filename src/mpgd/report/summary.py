@@ -1,7 +1,5 @@
 """The summary: verdicts counted for each claim of the paper, and the same in words."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final

@@ -25,8 +25,6 @@ with one driver per coordinate only the diagonal of P_ij enters. Nothing here is
 Reference: Lim, Wan & Simsekli (2022), Theorem 4.3; the derivation is in docs/implicit.md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

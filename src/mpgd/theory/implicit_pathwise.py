@@ -19,8 +19,6 @@ is the antithetic pair v2, -v2.) Two things are not left to chance:
     variate, unbiased however roughly q is an eigenvector.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from math import sqrt
 

@@ -1,7 +1,5 @@
 """The rows of the tables on airfoil self-noise, what the paper prints in them, its claims."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 

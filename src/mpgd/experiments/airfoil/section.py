@@ -1,7 +1,5 @@
 """Airfoil self-noise: test RMSE and gap of a small net, as printed and as run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """How airfoil's nets are trained: many at once, or one at a time as the authors' script does."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The cases of the audit: rows of the experiments' tables, and the deviations tried on them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The audit: what each deviation of the authors' scripts does, alone and together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from math import isfinite

@@ -5,8 +5,6 @@ tensor has the drivers of (s, t, driver, i). All runs of one scheme share a map,
 are one tensor (driver, run, element) that is advanced in one go.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import prod
 

@@ -1,7 +1,5 @@
 """The bank's passes over memory, compiled by numba; import it only where numba is installed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from mpgd.noise.engines.compiled import jitted

@@ -16,8 +16,6 @@ them it is what the scripts compute, as far as a description goes:
 The released Gaussian is `released_gaussian`. Nothing here is taken from those scripts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache

@@ -11,8 +11,6 @@ Runs with the same driver share its orbits, so a scheme more costs little. Noise
 who trains beside a run, in bits.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from math import prod, sqrt

@@ -5,8 +5,6 @@ with its orbits, and the curves so far. It is written to a temporary name, synce
 that there is always a whole one, and it is taken away when the run is in the store.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import logging

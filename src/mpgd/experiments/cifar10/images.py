@@ -6,8 +6,6 @@ result is divided by its channel standard deviations. The draws of image i at st
 (seed, k, i): a run that is resumed, reordered or spread over processes sees the same images.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final

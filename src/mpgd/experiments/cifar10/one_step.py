@@ -4,8 +4,6 @@ It shows on a machine without a GPU that the full recipe of `cifar10.runs` runs 
 the same network, blocks, augmentation and noise, stopped after the first step.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 

@@ -10,8 +10,6 @@ In CIFAR-10 the seeds of an orbit are 2 s + i and those of its twin 123456 + s +
 any tensor in run s.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 

@@ -12,8 +12,6 @@ starts at zero, so that each block starts as the identity.
 Reference: He et al. (2016); Lim, Wan & Simsekli (2022), Section 5.3.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 
@@ -35,9 +33,7 @@ class Block(nn.Module):
         self.shortcut: nn.Module = nn.Identity()
         if inner != outer or stride != 1:
             self.shortcut = nn.Sequential(
-                nn.AvgPool2d(stride),
-                nn.Conv2d(inner, outer, 1, bias=False),
-                nn.BatchNorm2d(outer),
+                nn.AvgPool2d(stride), nn.Conv2d(inner, outer, 1, bias=False), nn.BatchNorm2d(outer)
             )
 
     def forward(self, x: Tensor) -> Tensor:

@@ -1,7 +1,5 @@
 """The rows of the table on CIFAR-10, what the paper prints in them, its claims."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """CIFAR-10: validation accuracy and gap of ResNet-18, of the full recipe or a reduced study."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial

@@ -6,8 +6,6 @@ Batch norm sees blocks in both: the gradient is exact for the loss in which ever
 normalised by its own statistics.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from math import cos, isfinite, nan, pi

@@ -6,8 +6,6 @@ All of it is text and numbers, and functions that draw on matplotlib axes; no ma
 paragraph, words between backticks are code.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """How schemes are drawn: a metric against gamma, and curves with bands."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite, sqrt
 from typing import Any, Final, Literal

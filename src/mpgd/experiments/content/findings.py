@@ -1,7 +1,5 @@
 """What the sections of the paper's tables share: protocols, settings and verdicts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
@@ -80,10 +78,7 @@ def settings(held: ByProtocol, columns: Mapping[str, Columns]) -> list[Setting]:
 
 
 def findings(
-    held: ByProtocol,
-    headline: str,
-    comparison: Comparison,
-    titles: Mapping[str, str] = PROTOCOLS,
+    held: ByProtocol, headline: str, comparison: Comparison, titles: Mapping[str, str] = PROTOCOLS
 ) -> tuple[Finding, ...]:
     """Return the verdicts under each protocol; one whose sweep is not finished has none."""
     found: list[Finding] = []

@@ -18,13 +18,7 @@ if TYPE_CHECKING:
 BLUE, RED, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
 SKY, PINK, INDIGO, GREY = "#56B4E9", "#CC79A7", "#5D4A9C", "#7F7F7F"
 PALE, GRID = "#BFD9EA", "#E6E6E6"
-COLORS: Final = {
-    "mpgd": BLUE,
-    "gaussian": ORANGE,
-    "langevin": PINK,
-    "gd": GREY,
-    "sgd": INDIGO,
-}
+COLORS: Final = {"mpgd": BLUE, "gaussian": ORANGE, "langevin": PINK, "gd": GREY, "sgd": INDIGO}
 STYLE: Final[Any] = {
     "font.size": 8.5,
     "axes.titlesize": 9,

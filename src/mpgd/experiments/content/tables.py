@@ -5,8 +5,6 @@ mean and standard deviation and the paired differences to descent and to the Gau
 interval and the verdict on the paper's claim that the scheme is better.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,10 +41,7 @@ def cell(text: str, word: str | None = None) -> Cell:
 
 
 def table(
-    caption: str,
-    columns: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    wordy: bool = False,
+    caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]], wordy: bool = False
 ) -> Table:
     """Return a table of texts."""
     body = tuple(tuple(cell(text) for text in row) for row in rows)

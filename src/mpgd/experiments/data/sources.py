@@ -5,8 +5,6 @@ nowhere is downloaded into the cache from the archive's own address. Every file'
 known here and checked each time it is read.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import os

@@ -1,7 +1,5 @@
 """The schemes on digits, what is measured, and the claims put to the test."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Digits: the paper's claims put to the test on real data that needs no download."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,13 +9,7 @@ from mpgd.experiments.comparison import IncompleteError
 from mpgd.experiments.content.blocks import Block, Findings, Panel, Plate, Text
 from mpgd.experiments.content.choose import chosen, commonest
 from mpgd.experiments.content.curves import against_gamma
-from mpgd.experiments.content.findings import (
-    PROTOCOLS,
-    RULE,
-    findings,
-    under,
-    unfinished,
-)
+from mpgd.experiments.content.findings import PROTOCOLS, RULE, findings, under, unfinished
 from mpgd.experiments.content.tables import Setting, scheme_table
 from mpgd.experiments.digits.runs import BETA, COMPARISON, MEASURES, tasks
 from mpgd.experiments.experiment import Part

@@ -1,7 +1,5 @@
 """What is simulated for Figure 1."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The rows of the tables on ECG5000, what the paper prints in them, its claims."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -38,12 +36,7 @@ PRINTED: Final = {  # mean (sample std) of five seeds
 
 
 ACCURACY: Final = Columns(
-    "test_accuracy",
-    "test accuracy, %",
-    2,
-    lambda name: PRINTED.get(name, ""),
-    "higher",
-    "accuracy",
+    "test_accuracy", "test accuracy, %", 2, lambda name: PRINTED.get(name, ""), "higher", "accuracy"
 )
 
 

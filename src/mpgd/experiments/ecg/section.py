@@ -1,7 +1,5 @@
 """ECG5000: test accuracy at the end and, as Figure 3 shows it, on the way."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -9,13 +7,7 @@ from typing import Any, Final
 from mpgd.experiments.content.blocks import Block, Findings, Missing, Panel, Plate, Text
 from mpgd.experiments.content.choose import chosen, commonest
 from mpgd.experiments.content.curves import against_gamma, on_the_way
-from mpgd.experiments.content.findings import (
-    PROTOCOLS,
-    RULE,
-    command,
-    findings,
-    unfinished,
-)
+from mpgd.experiments.content.findings import PROTOCOLS, RULE, command, findings, unfinished
 from mpgd.experiments.content.style import GREY
 from mpgd.experiments.content.tables import Setting, scheme_table
 from mpgd.experiments.ecg.runs import ACCURACY, BETAS, COMPARISON, DEPTHS, FIXED, tasks

@@ -1,7 +1,5 @@
 """How ECG5000's nets are trained: many at once, or one at a time as the authors' script does."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path

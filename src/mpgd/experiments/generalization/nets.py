@@ -9,8 +9,6 @@ their initial parameters, data and the hash behind their noise, so differences a
 Parameters are float64, gradients float32. Examples are the last axis, which is what CPUs like.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """The trainings, noises and runs that test Theorem 4.2; a run is a scheme with all its seeds."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import sqrt

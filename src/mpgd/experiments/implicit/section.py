@@ -11,14 +11,7 @@ from mpgd.experiments.content.blocks import Basis, Block, Finding, Findings, Pan
 from mpgd.experiments.content.choose import commonest, known
 from mpgd.experiments.content.tables import table
 from mpgd.experiments.experiment import Part, Said
-from mpgd.experiments.implicit.figure import (
-    AGREE,
-    SHOWN,
-    TITLES,
-    draw_cases,
-    draw_epsilon,
-    figure,
-)
+from mpgd.experiments.implicit.figure import AGREE, SHOWN, TITLES, draw_cases, draw_epsilon, figure
 from mpgd.experiments.implicit.runs import GAMMA, PROBLEMS, case_of, describe
 from mpgd.experiments.store import Record
 

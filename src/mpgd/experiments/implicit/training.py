@@ -1,7 +1,5 @@
 """The coefficient of eps^2 by simulation, with the same paths for all sizes and signs of eps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import sqrt
 from pathlib import Path

@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from mpgd.experiments.content.style import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PALE,
-    RED,
-    lettered,
-    styled,
-)
+from mpgd.experiments.content.style import BLUE, GREEN, GREY, ORANGE, PALE, RED, lettered, styled
 from mpgd.experiments.store import Record
 
 if TYPE_CHECKING:

@@ -1,7 +1,5 @@
 """The losses, sizes and runs of the test of Theorem 4.1."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """MPGD and its equation simulated, and how far their laws are apart."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager

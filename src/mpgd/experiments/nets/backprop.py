@@ -9,8 +9,6 @@ With h_0 the inputs, layers l = 1 ... L and * the entrywise product:
 Examples are the last axis, which is what CPUs like. `nets.gradients` says the same by autograd.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final

@@ -8,8 +8,6 @@ Outputs p are (net, example), targets y (example,) or (net, example); a loss is 
 one of several classes, outputs are (net, example, class).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Final

@@ -7,8 +7,6 @@ workers write their results themselves, so that a killed parent loses nothing th
 results of a cluster come back and are written here.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence

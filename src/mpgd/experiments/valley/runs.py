@@ -1,7 +1,5 @@
 """The schemes in the valley, what is said of them, and the paths kept for a figure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import median

@@ -1,7 +1,5 @@
 """The valley: where each scheme goes, the trace of the Hessian on the way and at the end."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
