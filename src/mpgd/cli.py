@@ -200,7 +200,7 @@ class Noise:
             noise = mpgd.ChaoticNoise(self.gamma, self.beta, self.signs)
             numbers = describe(noise, self.steps, self.count, self.seed)
             if self.plot:
-                plot(noise, self.steps, self.count, self.seed).savefig(self.plot, dpi=200)
+                plot(noise, self.steps, self.count, self.seed, self.plot)
         show(numbers, self.json)
 
 

@@ -7,7 +7,7 @@ the same network, blocks, augmentation and noise, stopped after the first step.
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from mpgd.experiments import EXPERIMENTS, Context
+from mpgd.experiments import Context
 from mpgd.experiments.cifar10 import TIMED
 from mpgd.experiments.cifar10.reproduction import check_device, trainer
 from mpgd.experiments.cifar10.runs import FULL, ONE_STEP, tasks
@@ -56,7 +56,6 @@ def told(records: Sequence[Record]) -> Iterator[str]:
 
 EXPERIMENT: Final = Experiment(
     name="cifar10_step",
-    title=EXPERIMENTS["cifar10_step"].title,
     runs=step_tasks,
     train=train_all,
     told=told,

@@ -87,6 +87,11 @@ class Panel:
     left: float = 0.18  # the part of its width that the labels of the vertical axis take
 
 
+def panel(alt: str, draw: Callable[..., None], *given: Any, left: float = 0.18) -> Panel:
+    """Return a panel on which ``draw`` draws what is ``given``."""
+    return Panel(lambda ax: draw(ax, *given), alt, left)
+
+
 @dataclass(frozen=True)
 class Plate:
     """A figure of some panels; with ``legend`` their common legend stands beside them."""

@@ -2,17 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 from mpgd.experiments.comparison import IncompleteError
-from mpgd.experiments.content.blocks import Block, Findings, Panel, Plate, Text
+from mpgd.experiments.content.blocks import Block, Findings, Plate, Text, panel
 from mpgd.experiments.content.choose import chosen, commonest
 from mpgd.experiments.content.curves import against_gamma
 from mpgd.experiments.content.findings import PROTOCOLS, RULE, findings, under, unfinished
 from mpgd.experiments.content.tables import Setting, scheme_table
 from mpgd.experiments.digits.runs import BETA, COMPARISON, MEASURES, tasks
-from mpgd.experiments.experiment import Part
 from mpgd.experiments.store import Record
 
 HEADLINES: Final = {
@@ -33,19 +31,10 @@ def blocks(records: Sequence[Record]) -> list[Block]:
         replace(one, setting="on digits", basis="elsewhere")  # the paper has no such experiment
         for one in findings({"paper": own}, "", COMPARISON)
     ]
-    panels = [
-        Panel(
-            partial(
-                against_gamma,
-                records=own,
-                columns=columns,
-                beta=BETA,
-                title=columns.title.capitalize(),
-            ),
-            f"{columns.title} against γ on digits.",
-        )
-        for columns in MEASURES
-    ]
+    panels = []
+    for columns in MEASURES:
+        alt, title = f"{columns.title} against γ on digits.", columns.title.capitalize()
+        panels.append(panel(alt, against_gamma, own, columns, BETA, title))
     return [
         *unfinished("digits", {"on digits": own}, tasks),
         Text(
@@ -65,6 +54,3 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             for columns in MEASURES
         ),
     ]
-
-
-PART: Final = Part("Digits", blocks, place=7)

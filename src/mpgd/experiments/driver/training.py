@@ -1,15 +1,15 @@
 """Orbits, their sums and their laminar phases, beside the laws they should follow."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mpgd.experiments.content.blocks import Plate, panel
+from mpgd.experiments.content.style import save
 from mpgd.experiments.driver.runs import Sizes
 from mpgd.experiments.store import Run
 from mpgd.experiments.training import Result
@@ -17,9 +17,6 @@ from mpgd.maps import ThalerMap
 from mpgd.noise import ChaoticNoise, StableLaw
 from mpgd.noise.stable_law import SMALLEST_ALPHA
 from mpgd.parameters import check_integer
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
 Found = tuple[dict[str, Any], dict[str, Any]]  # metrics, curves
@@ -133,9 +130,15 @@ def describe(noise: ChaoticNoise, steps: int, count: int, seed: int) -> dict[str
     return constants | run | metrics | {"probability": PROBABILITIES} | quantiles
 
 
-def plot(noise: ChaoticNoise, steps: int, count: int, seed: int) -> Figure:
-    """Return a figure of an orbit of ``noise``, its values and its sums."""
-    from mpgd.experiments.driver.figure import Sums, one_noise
+def plot(noise: ChaoticNoise, steps: int, count: int, seed: int, file: Path) -> None:
+    """Write a figure of an orbit of ``noise``, its values and its sums."""
+    from mpgd.experiments.driver import figure
 
     y, v = orbit(noise, min(steps, Sizes.shown), seed)
-    return one_noise(y, v, Sums(noise, steps, sums(noise, steps, count, seed)[1]))
+    shown = figure.Sums(noise, steps, sums(noise, steps, count, seed)[1])
+    panels = (
+        panel("", figure.draw_orbit, y, noise),
+        panel("", figure.draw_values, v, noise, noise.signs),
+        panel("", figure.draw_sums, shown),
+    )
+    save(Plate("noise", "", panels), file, columns=3)
