@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from mpgd.experiments.experiment import Said
 from mpgd.experiments.schemes import Scheme, gaussian_of
-from mpgd.experiments.statistics import HEADINGS, Columns, Verdict, by_scheme, claim, rows
+from mpgd.experiments.statistics import HEADINGS, Columns, Verdict, by_scheme, claim, grouped, rows
 from mpgd.experiments.store import Record
 
 PRINTED = HEADINGS.index("printed")
@@ -100,11 +100,4 @@ def _claim(
 
 def by_protocol(name: str) -> Callable[[Sequence[Record]], dict[str, list[Record]]]:
     """Return the function that groups records of an experiment by protocol."""
-
-    def groups(records: Sequence[Record]) -> dict[str, list[Record]]:
-        found: dict[str, list[Record]] = {}
-        for record in records:
-            found.setdefault(f"{name}, {record.run.protocol}", []).append(record)
-        return found
-
-    return groups
+    return lambda records: grouped(records, lambda run: f"{name}, {run.protocol}")

@@ -97,10 +97,7 @@ class Experiment:
 def reproduce(experiment: Experiment, context: Context, *size: Any) -> None:
     """Train what the store lacks, print tables and verdicts, and draw the figures.
 
-    Args:
-        experiment: the study.
-        context: where, with what and how much.
-        size: handed to its ``runs``; without it runs have the size of the paper.
+    ``size`` is handed to the study's ``runs``; without it they have the size of the paper.
     """
     if experiment.run:
         experiment.run(context, *size)

@@ -19,16 +19,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf, isfinite, nan, sqrt
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mpgd.experiments.schemes import Scheme, gaussian_of, place
-from mpgd.experiments.store import Record
+from mpgd.experiments.store import Record, Run
 
 Array = NDArray[np.float64]
 BySeed = Mapping[int, float]
+Key = TypeVar("Key")
 Direction = Literal["lower", "higher"]
 
 RESAMPLES: Final = 10_000
@@ -187,12 +188,22 @@ class Columns:
     said: str = ""  # its name in a claim
 
 
+def column(printed: Mapping[str, Sequence[str]], place: int) -> Callable[[str], str]:
+    """Return what a table of the paper prints for a scheme in one of its columns."""
+    return lambda name: printed[name][place] if name in printed else ""
+
+
+def grouped(records: Iterable[Record], key: Callable[[Run], Key]) -> dict[Key, list[Record]]:
+    """Return the records whose runs have the same key, in order."""
+    groups: dict[Key, list[Record]] = {}
+    for record in records:
+        groups.setdefault(key(record.run), []).append(record)
+    return groups
+
+
 def by_scheme(records: Iterable[Record]) -> dict[str, list[Record]]:
     """Return the records of each scheme, in order."""
-    schemes: dict[str, list[Record]] = {}
-    for record in records:
-        schemes.setdefault(record.run.scheme, []).append(record)
-    return schemes
+    return grouped(records, lambda run: run.scheme)
 
 
 def schemes_of(records: Iterable[Record]) -> dict[str, Scheme]:

@@ -63,14 +63,10 @@ def train(problem: Problem, runs: Sequence[Run]) -> Trained:
 def descend(
     x: Tensor, runs: Sequence[Run], shapes: Shapes, gradient: Gradient, layout: Layout | None = None
 ) -> Trained:
-    """Take all steps of all runs from ``x`` (run, element).
+    """Take all steps of all runs from ``x`` (run, element), whose tensors have these ``shapes``.
 
-    Args:
-        x: where they start.
-        runs: their hyperparameters.
-        shapes: of a run's tensors; their sizes sum to the number of elements.
-        gradient: returns a number to watch (run,) and the gradients (run, element).
-        layout: of the nets, if they are nets; only the authors' Gaussian asks.
+    ``gradient`` returns a number to watch (run,) and the gradients (run, element). ``layout`` is
+    that of the nets, if they are nets; only the authors' Gaussian asks.
     """
     h = common(runs)
     eta, steps, stop = h["eta"], h["steps"], h["stop"] or h["steps"]
@@ -98,11 +94,8 @@ def walk(
 ) -> Iterator[tuple[Any, Any]]:
     """Yield after every step where it led, and what was watched before it.
 
-    Args:
-        x: the start, a tensor or an array.
-        gradient: returns what is watched, and the gradient.
-        step: returns x' from x, the gradient and the number of the step.
-        steps: how many.
+    ``gradient`` returns what is watched, and the gradient; ``step`` returns x' from x, the gradient
+    and the number of the step.
     """
     for k in range(steps):
         watched, g = gradient(x)

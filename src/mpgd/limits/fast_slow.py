@@ -28,7 +28,7 @@ from mpgd.limits._solution import (
 from mpgd.limits.drivers import DrivingNoise, limit_law
 from mpgd.limits.flows import Coupling, CouplingLike, Diagonal, as_coupling
 from mpgd.limits.marcus import MarcusSDE, widths
-from mpgd.limits.streams import by_step, open_stream
+from mpgd.limits.streams import by_step
 from mpgd.noise import ChaoticNoise
 from mpgd.parameters import check_nonnegative, check_positive
 
@@ -70,10 +70,17 @@ class FastSlow:
 
     @classmethod
     def mpgd(
-        cls, gradient: Drift, mu: float = 0.0, sigma: float = 0.0, gamma: Pair = 0.6,
-        beta: Pair = 0.0, *, signs: str = "fresh", first_sign: str = "drawn",
+        cls,
+        gradient: Drift,
+        mu: float = 0.0,
+        sigma: float = 0.0,
+        gamma: Pair = 0.6,
+        beta: Pair = 0.0,
+        *,
+        signs: str = "fresh",
+        first_sign: str = "drawn",
         symmetric: bool = False,
-    ) -> FastSlow:  # fmt: skip
+    ) -> FastSlow:
         """Return MPGD with step size 1/m: a = -gradient, b_1 = -mu diag(x), b_2 = sigma I.
 
         Args:
@@ -153,13 +160,9 @@ class FastSlow:
 
     def _values(self, x: Tensor, m: float, steps: int, seed: int) -> Iterator[list[Tensor]]:
         """Yield m^(-1/alpha_i) v_i of every coupling, step by step."""
-        shapes = [(len(x), r) for r in widths(self._b, x)]
         noises = [noise for _, noise in self.couplings]
-        fills = [
-            open_stream(noise, shape, seed, i)
-            for i, (noise, shape) in enumerate(zip(noises, shapes, strict=True))
-        ]
-        return by_step(fills, shapes, [m**-noise.exponent for noise in noises], steps)
+        scales = [m**-noise.exponent for noise in noises]
+        return by_step(noises, widths(self._b, x), scales, len(x), steps, seed)
 
 
 def _pair(name: str, value: Pair) -> tuple[float, float]:

@@ -96,8 +96,8 @@ def _block(block: Block, figures: Figures) -> Iterator[str]:
 
 
 def _table(table: Table) -> str:
-    heads = [f"{column.group}: {column.title}" if column.group else column.title
-             for column in table.columns]  # fmt: skip
+    titles = [(column.group, column.title) for column in table.columns]
+    heads = [": ".join(filter(None, pair)) for pair in titles]
     lines = [heads, ["---"] * len(heads), *([_cell(cell) for cell in row] for row in table.rows)]
     escaped = [map(_plain, heads), *lines[1:]]
     return "\n".join(f"| {' | '.join(line)} |" for line in escaped)

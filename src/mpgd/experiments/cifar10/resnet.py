@@ -44,11 +44,8 @@ class Block(nn.Module):
 class ResNet18(nn.Module):
     """The network; ``stem`` is the input layer and ``norm`` the first batch norm.
 
-    Args:
-        width: channels of the first stage; 64 is the real network.
-        classes: outputs.
-        zero_init: start the last norm of each branch at zero.
-        seed: of the initial parameters; torch's global generator is put back afterwards.
+    ``width`` is that of the first stage, ``zero_init`` starts the last norm of each branch at zero.
+    Torch's global generator is put back afterwards.
 
     Examples:
         >>> sum(p.numel() for p in ResNet18().parameters())

@@ -6,7 +6,7 @@ from typing import Any, Final
 from mpgd.experiments.banks.released import SWITCHES
 from mpgd.experiments.comparison import Comparison
 from mpgd.experiments.schemes import Scheme, matched, mpgd, runs_of
-from mpgd.experiments.statistics import Columns
+from mpgd.experiments.statistics import Columns, grouped
 from mpgd.experiments.store import Record, Run
 
 GAMMAS: Final = (0.55, 0.6, 0.65)
@@ -66,16 +66,10 @@ def schemes(protocol: str) -> list[Scheme]:
 
 def groups(records: Sequence[Record]) -> dict[str, list[Record]]:
     """Return the records of each protocol and depth."""
-    found: dict[str, list[Record]] = {}
-    for protocol in dict.fromkeys(record.run.protocol for record in records):
-        for depth, widths in DEPTHS.items():
-            found[f"ecg, {protocol}, {depth}"] = [
-                record
-                for record in records
-                if record.run.protocol == protocol
-                and record.run.hyperparameters["widths"] == widths
-            ]
-    return {title: own for title, own in found.items() if own}
+    names = {str(widths): depth for depth, widths in DEPTHS.items()}
+    return grouped(
+        records, lambda run: f"ecg, {run.protocol}, {names[str(run.hyperparameters['widths'])]}"
+    )
 
 
 COMPARISON: Final = Comparison(groups, schemes, lambda protocol: (ACCURACY,), 2)

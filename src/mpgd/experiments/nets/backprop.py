@@ -55,12 +55,6 @@ IN_PLACE: Final[dict[Activation | None, InPlace]] = {
 class Backpropagation:
     """Computes gradients; an object is for one number of examples and not for two threads.
 
-    Args:
-        layout: the shape of the nets.
-        loss: of outputs and targets.
-        examples: how many.
-        dtype: the precision.
-
     Examples:
         >>> from mpgd.experiments.nets.losses import mean_square
         >>> layout = Layout((3, 4, 1), torch.relu)
