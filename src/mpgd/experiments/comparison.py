@@ -10,12 +10,12 @@ for the mean over its gammas and betas, at equal seeds.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from mpgd.experiments.content.blocks import Table
+from mpgd.experiments.content.tables import Setting, scheme_table
 from mpgd.experiments.experiment import Said
 from mpgd.experiments.schemes import Scheme, gaussian_of
-from mpgd.experiments.statistics import HEADINGS, Columns, Verdict, by_scheme, claim, grouped, rows
+from mpgd.experiments.statistics import Columns, Verdict, by_scheme, claim, grouped
 from mpgd.experiments.store import Record
-
-PRINTED = HEADINGS.index("printed")
 
 
 class IncompleteError(LookupError):
@@ -37,19 +37,14 @@ class Comparison:
         """Yield a table for each measure and the verdicts, group by group."""
         for title, own in self.groups(records).items():
             for columns in self.measures(own[0].run.protocol):
-                yield f"{title}: {columns.title}", *self.table(own, columns)
+                yield self.table(title, own, columns).told
             for verdict in self.verdicts(own):
                 yield f"{title}: {verdict.text(self.digits)}"
 
-    def table(
-        self, records: Sequence[Record], columns: Columns
-    ) -> tuple[Sequence[str], list[list[str]]]:
-        """Return headings and rows; where the paper prints nothing, no column says so."""
-        body = rows(records, columns, "gd")
-        if any(row[PRINTED] for row in body):
-            return HEADINGS, body
-        kept = [place for place in range(len(HEADINGS)) if place != PRINTED]
-        return [HEADINGS[k] for k in kept], [[row[k] for k in kept] for row in body]
+    def table(self, title: str, records: Sequence[Record], columns: Columns) -> Table:
+        """Return the table of one measure of a group."""
+        setting = Setting(title, records, columns)
+        return scheme_table(f"{title}: {columns.title}", [setting], columns.better)
 
     def verdicts(self, records: Sequence[Record]) -> list[Verdict]:
         """Return what the runs of one group say of the claims.

@@ -32,6 +32,7 @@ KINDS: Final = {  # the noise of a run, and what a table calls it
 ORDER: Final = ("gd", "gaussian", "langevin", "mpgd", "sgd")  # of the rows of a table
 PLAIN, SYMMETRIC = "plain", "symmetric"
 VARIANTS: Final = (PLAIN, SYMMETRIC)
+SCRIPTED: Final = "script"  # how a run is computed: one net at a time
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,11 @@ class Scheme:
         gamma = f"{self.gamma:g}" if self.gamma is not None else None
         beta = f"beta {self.beta:g}" if self.beta is not None else None
         return " ".join(filter(None, (self.kind, self.variant, gamma, beta, self.note)))
+
+
+def is_scripted(run: Run) -> bool:
+    """Return whether one net is trained at a time, as the authors' scripts do."""
+    return run.hyperparameters.get("how") == SCRIPTED
 
 
 def mpgd(

@@ -224,32 +224,6 @@ def rivals(records: Iterable[Record]) -> dict[str, str]:
     return {name: names[gaussian] for name, gaussian in found.items() if gaussian}
 
 
-def rows(records: Iterable[Record], columns: Columns, baseline: str) -> list[list[str]]:
-    """Return one row a scheme: printed, ours, and differences to the baseline and the Gaussian."""
-    records = list(records)
-    schemes = {name: by_seed(each, columns.metric) for name, each in by_scheme(records).items()}
-    rival = rivals(records)
-
-    def against(name: str, other: str | None) -> str:
-        if name == other or other not in schemes:
-            return ""
-        return paired(schemes[name], schemes[other]).text(columns.digits)
-
-    return [
-        [
-            name,
-            columns.printed(name),
-            summary(values.values()).text(columns.digits),
-            against(name, baseline),
-            against(name, rival.get(name)),
-        ]
-        for name, values in schemes.items()
-    ]
-
-
-HEADINGS: Final = ("scheme", "printed", "ours", "minus descent", "minus Gaussian")
-
-
 def claim(
     text: str,
     direction: Direction,

@@ -17,14 +17,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from mpgd.limits._solution import (
-    Recorder,
-    Solution,
-    check_drift,
-    refuse_non_finite,
-    start,
-    steps_until,
-)
+from mpgd.limits import _solution
 from mpgd.limits.drivers import DrivingNoise, limit_law
 from mpgd.limits.flows import Coupling, CouplingLike, Diagonal, as_coupling
 from mpgd.limits.marcus import MarcusSDE, widths
@@ -122,7 +115,7 @@ class FastSlow:
         paths: int = 1,
         seed: int = 0,
         times: ArrayLike | Tensor | None = None,
-    ) -> Solution:
+    ) -> _solution.Solution:
         """Return paths of the recursion at the times asked for.
 
         Args:
@@ -142,15 +135,15 @@ class FastSlow:
             >>> system.simulate([1.0, 2.0], m=50, paths=4).final.shape
             torch.Size([4, 2])
         """
-        m, t1, x = check_positive("m", m), check_positive("t1", t1), start(x0, paths)
-        check_drift(self.drift(x), x)
-        recorder = Recorder(times, t1, m, x)
-        for k, values in enumerate(self._values(x, m, steps_until(t1, m), seed), 1):
+        m, t1, x = check_positive("m", m), check_positive("t1", t1), _solution.start(x0, paths)
+        _solution.check_drift(self.drift(x), x)
+        recorder = _solution.Recorder(times, t1, m, x)
+        for k, values in enumerate(self._values(x, m, _solution.steps_until(t1, m), seed), 1):
             new = torch.add(x, self.drift(x), alpha=1.0 / m)
             for b, v in zip(self._b, values, strict=True):
                 b.add(new, x, v)
             x = new
-            refuse_non_finite(x, k / m)
+            _solution.refuse_non_finite(x, k / m)
             recorder.keep(k, x)
         return recorder.solution()
 

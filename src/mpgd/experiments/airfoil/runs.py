@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from mpgd.experiments.banks.released import SWITCHES
 from mpgd.experiments.comparison import Comparison, by_protocol
-from mpgd.experiments.schemes import PLAIN, SYMMETRIC, Scheme, mpgd, runs_of
+from mpgd.experiments.schemes import PLAIN, SCRIPTED, SYMMETRIC, Scheme, mpgd, runs_of
 from mpgd.experiments.statistics import Columns, column
 from mpgd.experiments.store import Run
 
@@ -17,7 +17,6 @@ LEVELS: Final = {PLAIN: (0.01, 0.02), SYMMETRIC: (0.01, 0.01)}  # mu, sigma of t
 RELEASED_LOWER: Final = (0.01, 0.01)  # what plain rows with beta > 0 were run with
 FIXED: Final[dict[str, Any]] = {"widths": [5, 16, 1], "eta": 0.1, "steps": 3000}
 BATCH: Final = 32
-SCRIPTED: Final = "script"  # how a run is computed: one net at a time
 
 PRINTED: Final = {  # scheme: test RMSE, gap; mean (sample std) of five seeds
     "gd": ("0.4309 (0.0595)", "0.2411 (0.0110)"),

@@ -48,6 +48,7 @@ SWITCHES: Final = (
 ITERATES: Final = 10_000
 FIRST_SEED: Final = 123_456
 TWIN_OFFSET: Final = 100
+APART: Final = 50_000  # from the seeds of the first driver, where there is a second
 TWIN: Final = 2  # drivers 0 and 1 have 2 and 3 as twins
 SIGN_KEY: Final = 0x51695  # of the hash that draws signs
 
@@ -107,10 +108,13 @@ class SwitchedNoise:
     def _named(self, seed: int, driver: int, ordinal: int, size: int) -> Integers:
         if self.has("same_seeds"):
             twin, additive = divmod(driver, TWIN)
-            first = FIRST_SEED + seed + 50_000 * additive + TWIN_OFFSET * twin
+            first = self._first_seed(seed, twin) + APART * additive
             return np.arange(first, first + size, dtype=np.uint64)
         key = make_key(seed, ordinal, driver)
         return hash_elements(torch.arange(size), key).numpy().view(np.uint64)
+
+    def _first_seed(self, seed: int, twin: int) -> int:
+        return FIRST_SEED + seed + TWIN_OFFSET * twin
 
     def _uniforms(self, orbits: Integers) -> Array:
         """Return the first uniform of each orbit."""
@@ -121,8 +125,9 @@ class SwitchedNoise:
     def _values(self, orbits: Integers, deltas: Integers, steps: int) -> Array:
         """Return chi v, (time, orbit); signs are drawn as for the orbits ``deltas``."""
         y_star, (c0, c1) = ThalerMap(self.gamma).y_star, values(self.gamma)
-        y, chi = self._start(orbits), self._first_sign(deltas)
-        delta = self._signs(self._uniforms(deltas)) if self.has("constant_sign") else None
+        y, chi, delta = self._start(orbits), self._drawn(deltas, -1), None
+        if self.has("constant_sign"):
+            chi, delta = np.ones(len(deltas)), self._signs(self._uniforms(deltas))
         table = np.empty((steps, len(y)))
         for k in range(steps):
             in_Z = y > y_star
@@ -138,9 +143,6 @@ class SwitchedNoise:
         if self.has("iterated_start"):
             return _iterated(uniforms.tobytes(), self.gamma, ITERATES)
         return ThalerMap(self.gamma).quantile(uniforms)
-
-    def _first_sign(self, orbits: Integers) -> Array:
-        return np.ones(len(orbits)) if self.has("constant_sign") else self._drawn(orbits, -1)
 
     def _drawn(self, orbits: Integers, step: int) -> Array:
         """Return the sign each orbit draws at a step."""

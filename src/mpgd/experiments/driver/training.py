@@ -109,25 +109,26 @@ def exact_tail(gamma: float, n: NDArray[Any]) -> Array:
     return np.asarray((H[0] - H[1]) / T.burst_probability)
 
 
-def describe(noise: ChaoticNoise, steps: int, count: int, seed: int) -> dict[str, Any]:
-    """Return the constants of ``noise`` and how near its sums are to the limit."""
+def constants(noise: ChaoticNoise) -> dict[str, float]:
+    """Return the numbers that say what ``noise`` is like."""
     T = ThalerMap(noise.gamma)
-    constants = {
-        "gamma": noise.gamma,
+    return {
         "alpha": noise.alpha,
-        "beta": noise.beta,
-        "signs": noise.signs,
-    }
-    constants |= {
         "y_star": T.y_star,
         "laminar_value": noise.laminar_value,
         "burst_value": noise.burst_value,
+        "burst_probability": T.burst_probability,
+        "variance": noise.variance,
     }
-    constants |= {"burst_probability": T.burst_probability, "variance": noise.variance}
+
+
+def describe(noise: ChaoticNoise, steps: int, count: int, seed: int) -> dict[str, Any]:
+    """Return the constants of ``noise`` and how near its sums are to the limit."""
+    given = {"gamma": noise.gamma, "beta": noise.beta, "signs": noise.signs}
     metrics, curves = sums(noise, steps, count, seed)
     run = {"steps": steps, "count": count, "seed": seed}
     quantiles = {name: list(map(float, curves[name])) for name in curves if "quantile" in name}
-    return constants | run | metrics | {"probability": PROBABILITIES} | quantiles
+    return given | constants(noise) | run | metrics | {"probability": PROBABILITIES} | quantiles
 
 
 def plot(noise: ChaoticNoise, steps: int, count: int, seed: int, file: Path) -> None:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from mpgd.experiments.banks.released import SWITCHES
 from mpgd.experiments.comparison import Comparison
-from mpgd.experiments.schemes import Scheme, matched, mpgd, runs_of
+from mpgd.experiments.schemes import SCRIPTED, Scheme, matched, mpgd, runs_of
 from mpgd.experiments.statistics import Columns, grouped
 from mpgd.experiments.store import Record, Run
 
@@ -15,7 +15,6 @@ LEVEL: Final[dict[str, Any]] = {"mu": 0.2, "sigma": 0.2}
 FIXED: Final[dict[str, Any]] = {"eta": 0.05, "steps": 1000, "stop": 500}
 DEPTHS: Final = {"one hidden layer": [140, 32, 1], "two hidden layers": [140, 32, 32, 1]}
 BATCH: Final = 32
-SCRIPTED: Final = "script"  # how a run is computed: one net at a time
 
 PRINTED: Final = {  # mean (sample std) of five seeds
     "gd": "58.38 (0.00)",

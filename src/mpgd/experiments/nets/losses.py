@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy
 
+from mpgd.experiments.nets.layout import gradients
+
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 LEAST_VARIANCE: Final = 1e-12  # of p (1 - p), where torch too stops dividing
@@ -67,9 +69,7 @@ def _class_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def _by_autograd(loss: Loss, outputs: Tensor, targets: Tensor) -> Tensor:
-    leaf = outputs.detach().requires_grad_()
-    (found,) = torch.autograd.grad(loss(leaf, targets).sum(), leaf)
-    return found
+    return gradients(lambda leaf: loss(leaf, targets), outputs)[1]
 
 
 _SLOPES: Final[dict[Loss, Loss]] = {
