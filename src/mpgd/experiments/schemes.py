@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
+from itertools import product
 from typing import Any, Final
 
 from mpgd.experiments.store import Run
@@ -103,29 +104,20 @@ def is_scripted(run: Run) -> bool:
     return run.hyperparameters.get("how") == SCRIPTED
 
 
-def mpgd(
-    gammas: Iterable[float],
-    betas: Iterable[float],
-    base: Scheme,
-    variants: Iterable[str] = VARIANTS,
-) -> list[Scheme]:
+def mpgd(gammas: Iterable[float], betas: Iterable[float], base: Scheme) -> list[Scheme]:
     """Return ``base`` for every gamma, beta and variant, in this order."""
-    variants, betas = tuple(variants), tuple(betas)
     return [
         replace(base, gamma=gamma, beta=beta, symmetric=variant == SYMMETRIC)
-        for gamma in gammas
-        for beta in betas
-        for variant in variants
+        for gamma, beta, variant in product(gammas, betas, VARIANTS)
     ]
 
 
 def matched(gammas: Iterable[float], mu: float, sigma: float) -> list[Scheme]:
     """Return the Gaussian of every MPGD's variance, for both variants."""
-    gammas = tuple(gammas)
+    base = Scheme("matched", mu=mu, sigma=sigma)
     return [
-        Scheme("matched", variant == SYMMETRIC, gamma, mu=mu, sigma=sigma)
-        for variant in VARIANTS
-        for gamma in gammas
+        replace(base, symmetric=variant == SYMMETRIC, gamma=gamma)
+        for variant, gamma in product(VARIANTS, gammas)
     ]
 
 
@@ -136,13 +128,9 @@ def gaussian_of(scheme: Scheme, others: Iterable[Scheme]) -> Scheme | None:
         >>> str(gaussian_of(Scheme("chaotic", False, 0.6, 0.5), [Scheme("released_gaussian")]))
         'gaussian'
     """
-    gaussians = [other for other in others if other.kind == "gaussian"]
-    alike = [
-        other
-        for other in gaussians
-        if (other.gamma, other.variant) == (scheme.gamma, scheme.variant)
-    ]
-    return next(iter([*alike, *(other for other in gaussians if other.gamma is None)]), None)
+    gaussians = {(s.gamma, s.variant): s for s in others if s.kind == "gaussian"}
+    only = next((other for (gamma, _), other in gaussians.items() if gamma is None), None)
+    return gaussians.get((scheme.gamma, scheme.variant), only)
 
 
 def place(scheme: Scheme) -> tuple[Any, ...]:
@@ -158,9 +146,7 @@ def runs_of(
     fixed: dict[str, Any],
 ) -> list[Run]:
     """Return a run for every scheme and seed; ``fixed`` is what they share."""
-    seeds = tuple(seeds)
     return [
         Run(experiment, protocol, str(scheme), fixed | scheme.hyperparameters, seed)
-        for scheme in schemes
-        for seed in seeds
+        for scheme, seed in product(schemes, seeds)
     ]

@@ -10,6 +10,7 @@ only in float64 stays small.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import torch
@@ -26,6 +27,8 @@ from mpgd.noise.engines import has_numba
 from mpgd.optim.update import descended
 
 Gradient = Callable[[Tensor], tuple[Tensor, Tensor]]
+Found = tuple[dict[str, Any], dict[str, Any]]  # metrics, curves
+Work = Callable[[Run], Found]
 Result = tuple[Run, Mapping[str, Any], Mapping[str, Any]]
 
 MOMENTS: Final = 50  # of a curve
@@ -101,6 +104,12 @@ def walk(
         watched, g = gradient(x)
         x = step(x, g, k)
         yield x, watched
+
+
+def one_by_one(work: Work, runs: Sequence[Run], data: Path | None = None) -> Iterator[Result]:
+    """Yield metrics and curves of each run; ``work`` returns those of one."""
+    for run in runs:
+        yield run, *work(run)
 
 
 def common(runs: Sequence[Run]) -> dict[str, Any]:

@@ -23,13 +23,12 @@ from mpgd.experiments.data.airfoil import AIRFOIL
 from mpgd.experiments.experiment import Experiment, Part
 from mpgd.experiments.schema import Needs
 
-NEEDS = Needs(metrics=("test_rmse", "gap", "released_gap"))
 EXPERIMENT = Experiment(
     name="airfoil",
     runs=tasks,
     train=train,
     told=COMPARISON.told,
-    needs=lambda run: NEEDS,
+    needs=lambda run: Needs(metrics=("test_rmse", "gap", "released_gap")),
     section=Part("Airfoil self-noise", blocks, place=4),
     data=(AIRFOIL,),
     largest=largest,

@@ -14,13 +14,12 @@ from mpgd.experiments.digits.training import LARGEST, train
 from mpgd.experiments.experiment import Experiment, Part
 from mpgd.experiments.schema import Needs
 
-NEEDS = Needs(("test_accuracy", "test_loss", "gap"))
 EXPERIMENT = Experiment(
     name="digits",
     runs=tasks,
     train=train,
     told=COMPARISON.told,
-    needs=lambda run: NEEDS,
+    needs=lambda run: Needs(("test_accuracy", "test_loss", "gap")),
     section=Part("Digits", blocks, place=7),
     largest=lambda run: LARGEST,
 )

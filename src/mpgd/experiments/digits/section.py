@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from mpgd.experiments.comparison import IncompleteError
 from mpgd.experiments.content.blocks import Block, Findings, Plate, Text, panel
-from mpgd.experiments.content.choose import chosen, commonest
+from mpgd.experiments.content.choose import commonest
 from mpgd.experiments.content.curves import against_gamma
-from mpgd.experiments.content.findings import PROTOCOLS, RULE, findings, under, unfinished
+from mpgd.experiments.content.findings import PROTOCOLS, RULE, findings, finished, under, unfinished
 from mpgd.experiments.content.tables import Setting, scheme_table
 from mpgd.experiments.digits.runs import BETA, COMPARISON, MEASURES, tasks
 from mpgd.experiments.store import Record
@@ -22,11 +21,7 @@ HEADLINES: Final = {
 
 def blocks(records: Sequence[Record]) -> list[Block]:
     """Return what the section shows."""
-    own = commonest(records, "steps")
-    seeds = sorted({record.run.seed for record in own})
-    own = chosen(own, tasks("paper", seeds, own[0].run.hyperparameters["steps"]))
-    if not own:
-        raise IncompleteError("no run as this version makes them")
+    own = finished(commonest(records, "steps"), tasks)["paper"]
     found = [
         replace(one, setting="on digits", basis="elsewhere")  # the paper has no such experiment
         for one in findings({"paper": own}, "", COMPARISON)

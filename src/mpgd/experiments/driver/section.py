@@ -7,7 +7,8 @@ from typing import Final
 import numpy as np
 
 from mpgd.experiments.comparison import IncompleteError
-from mpgd.experiments.content.blocks import Block, Finding, Findings, Panel, Plate, Text, panel
+from mpgd.experiments.content import blocks as content
+from mpgd.experiments.content.blocks import Finding, Findings, Panel, Plate, Text, panel
 from mpgd.experiments.content.choose import commonest, known, part
 from mpgd.experiments.content.findings import BASES
 from mpgd.experiments.content.tables import table
@@ -27,7 +28,7 @@ RULE: Final = (
 )
 
 
-def blocks(records: Sequence[Record]) -> list[Block]:
+def blocks(records: Sequence[Record]) -> list[content.Block]:
     """Return what the section shows."""
     records = known(records, SETTINGS)
     if lacking := [name for name in ("sums", "orbit", "tail") if not part(records, part=name)]:
@@ -50,11 +51,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             ["signs", "β", "k", "to the claimed law", "to the symmetric law", "5 %", "95 %"],
             map(sums_row, sums),
         ),
-        table(
-            f"Laminar phases, {tail.metrics['visits']:,} of them: P(length > n)",
-            ["n", "measured", "exact", "ratio", "standard error"],
-            tail_rows(tail),
-        ),
+        tail_table(tail),
     ]
 
 
@@ -124,11 +121,7 @@ def told(records: Sequence[Record]) -> Iterator[Said]:
         "KS: distance to the limit X(1/gamma, beta) and to the symmetric law X(1/gamma, 0);\n"
         f"a perfect sample of this size has {sums[0].metrics['ks_of_exact_draws']:.4f} on average"
     )
-    yield (
-        f"Laminar phases, {tail.metrics['visits']:,} of them: P(length > n)",
-        ["n", "measured", "exact", "ratio", "standard error"],
-        tail_rows(tail),
-    )
+    yield tail_table(tail).told
 
 
 def sums_row(record: Record) -> list[str]:
@@ -140,17 +133,13 @@ def sums_row(record: Record) -> list[str]:
     return [record.run.scheme, f"{h['beta']}", f"{h['steps']:,}", *distances, *quantiles]
 
 
-def tail_rows(record: Record) -> list[list[str]]:
-    """Return the rows of the table of laminar phases."""
-    columns = [record.curves[name] for name in ("n", "longer", "measured", "exact")]
-    return [
-        [
-            f"{n:,}",
-            f"{measured:.3e}",
-            f"{exact:.3e}",
-            f"{measured / exact:.4f}",
-            f"{1 / sqrt(longer):.4f}",
-        ]
-        for n, longer, measured, exact in zip(*columns, strict=True)
-        if longer >= 10 and np.log10(n).is_integer()
-    ]
+def tail_table(record: Record) -> content.Table:
+    """Return the table of laminar phases."""
+    rows = []
+    columns = (record.curves[name] for name in ("n", "longer", "measured", "exact"))
+    for n, longer, measured, exact in zip(*columns, strict=True):
+        if longer >= 10 and np.log10(n).is_integer():
+            ratio, error = f"{measured / exact:.4f}", f"{1 / sqrt(longer):.4f}"
+            rows.append([f"{n:,}", f"{measured:.3e}", f"{exact:.3e}", ratio, error])
+    caption = f"Laminar phases, {record.metrics['visits']:,} of them: P(length > n)"
+    return table(caption, ["n", "measured", "exact", "ratio", "standard error"], rows)

@@ -1,6 +1,5 @@
 """Orbits, their sums and their laminar phases, beside the laws they should follow."""
 
-from collections.abc import Iterator
 from math import sqrt
 from pathlib import Path
 from typing import Any, Final
@@ -12,14 +11,13 @@ from mpgd.experiments.content.blocks import Plate, panel
 from mpgd.experiments.content.style import save
 from mpgd.experiments.driver.runs import Sizes
 from mpgd.experiments.store import Run
-from mpgd.experiments.training import Result
+from mpgd.experiments.training import Found
 from mpgd.maps import ThalerMap
 from mpgd.noise import ChaoticNoise, StableLaw
 from mpgd.noise.stable_law import SMALLEST_ALPHA
 from mpgd.parameters import check_integer
 
 Array = NDArray[np.float64]
-Found = tuple[dict[str, Any], dict[str, Any]]  # metrics, curves
 
 PROBABILITIES: Final = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 PERFECT: Final = 0.8687  # mean of sqrt(n) times the KS distance of n draws to their own law
@@ -31,12 +29,6 @@ def noise_of(task: Run) -> ChaoticNoise:
     """Return the noise a run is about."""
     h = task.hyperparameters
     return ChaoticNoise(h["gamma"], h["beta"], task.scheme, first_sign=h["first_sign"])
-
-
-def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
-    """Yield metrics and curves of each run."""
-    for run in runs:
-        yield run, *work(run)
 
 
 def work(task: Run) -> Found:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from mpgd.experiments.content.style import BLUE, GRID, RED
-from mpgd.experiments.implicit.runs import Case, case_of, cases
+from mpgd.experiments.implicit.runs import Case, case_of, cases, describe
 from mpgd.experiments.store import Record
 
 AGREE: Final = 3.0  # standard errors
@@ -61,9 +61,9 @@ def draw_cases(ax: Any, records: Sequence[Record]) -> None:
 
 
 def label(case: Case) -> str:
-    """Return a case as a short label."""
-    drivers = {(True, True): r"$\mu_0,\sigma_0$", (True, False): r"$\mu_0$"}
-    text = drivers.get((case.mu0 > 0, case.sigma0 > 0), r"$\sigma_0$")
-    if case.mu0:
-        text += " shared" if case.shared else " per coord."
-    return rf"{text}, $\beta={case.beta:g}$"
+    """Return a case as a short label, in the paper's letters."""
+    letters = {"sigma0": r"$\sigma_0$", "mu0": r"$\mu_0$", "beta ": r"$\beta=$"}
+    text = describe(case)
+    for word, letter in letters.items():
+        text = text.replace(word, letter)
+    return text
