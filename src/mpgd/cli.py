@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import mpgd
 from mpgd.experiments import EXPERIMENTS, Context, find, is_file, load
-from mpgd.experiments.store import StoreError, installed, versions
+from mpgd.experiments.store import installed, versions
 from mpgd.parameters import check_integer
 from mpgd.terminal import Terminal, show
 
@@ -106,10 +106,8 @@ class Reproduce:
         with usage_errors():
             names = find(self.names)
             studies = [load(name) for name in names if is_file(name)]
-            context = Context(
-                self.out, terminal, self.protocol, self.seeds, self.data,
-                self.workers, self.cluster, self.device,
-            )  # fmt: skip
+            where = (self.workers, self.cluster, self.device)
+            context = Context(self.out, terminal, self.protocol, self.seeds, self.data, *where)
         context.store.check_writable()
         for name in names:
             study = load(name)
@@ -200,7 +198,7 @@ class Noise:
             noise = mpgd.ChaoticNoise(self.gamma, self.beta, self.signs)
             numbers = describe(noise, self.steps, self.count, self.seed)
             if self.plot:
-                plot(noise, self.steps, self.count, self.seed).savefig(self.plot, dpi=200)
+                plot(noise, self.steps, self.count, self.seed, self.plot)
         show(numbers, self.json)
 
 
@@ -266,15 +264,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the last flush
         return UNREAD
-    except (
-        ValueError,
-        TypeError,
-        ImportError,
-        StoreError,
-        OSError,
-        RuntimeError,
-        MemoryError,
-    ) as problem:
+    except (ValueError, TypeError, ImportError, OSError, RuntimeError, MemoryError) as problem:
         return fail(FAILED, str(problem) or type(problem).__name__)
     return OK
 
@@ -287,11 +277,9 @@ def parse(arguments: Sequence[str]) -> Command:
         raise UsageError(f"no command is named {arguments[0]!r}; {hint}")
     conf = tyro.conf
     config = (conf.FlagCreatePairsOff, conf.OmitArgPrefixes, conf.OmitSubcommandPrefixes)
-    command: Command = tyro.cli(
-        Reproduce | Report | Lab | Noise | Info | Completion,
-        prog="mpgd", description=HELP, args=arguments, config=config,
-    )  # fmt: skip
-    return command
+    every: Any = Command
+    found: Command = tyro.cli(every, prog="mpgd", description=HELP, args=arguments, config=config)
+    return found
 
 
 def fail(code: int, text: str) -> int:

@@ -19,12 +19,7 @@ TINY: Final = 1e-12  # what is shown as 0
 
 
 class Terminal:
-    """A reporter with a progress bar on a terminal and plain lines elsewhere.
-
-    Args:
-        quiet: whether to say nothing at all.
-        stream: where text goes; by default standard output.
-    """
+    """A reporter with a progress bar on a terminal and plain lines elsewhere."""
 
     def __init__(self, quiet: bool = False, stream: TextIO | None = None) -> None:
         self.quiet = quiet
@@ -43,10 +38,8 @@ class Terminal:
                 raise  # rich would leave with exit code 1
 
         width = None if self.stream.isatty() else PLAIN_WIDTH
-        return Ours(
-            file=self.stream, quiet=self.quiet, highlight=False,
-            width=width, soft_wrap=width is not None,
-        )  # fmt: skip
+        lines: Any = {"width": width, "soft_wrap": width is not None, "highlight": False}
+        return Ours(file=self.stream, quiet=self.quiet, **lines)
 
     def say(self, text: str) -> None:
         """Print one line."""

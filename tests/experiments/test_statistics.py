@@ -5,6 +5,7 @@ from math import inf, isnan
 import numpy as np
 import pytest
 
+from mpgd.experiments.content.tables import Setting, scheme_table
 from mpgd.experiments.schemes import Scheme, runs_of
 from mpgd.experiments.statistics import (
     Columns,
@@ -15,7 +16,6 @@ from mpgd.experiments.statistics import (
     claim,
     interval,
     paired,
-    rows,
     summary,
 )
 from mpgd.experiments.store import Record
@@ -116,8 +116,11 @@ def test_a_row_shows_ours_beside_the_printed_number_and_two_differences() -> Non
         *records(Scheme("matched", False, 0.6), [2.0, 3.0] * 3),
         *records(Scheme("chaotic", False, 0.6, 0.5), [0.5, 1.5] * 3),
     ]
-    columns = Columns("error", "error", 1, {"gd": "1.4 (0.7)"}.get)  # type: ignore[arg-type]
-    gd, gaussian, mpgd = rows(everything, columns, "gd")
+    columns = Columns("error", "error", 1, lambda name: {"gd": "1.4 (0.7)"}.get(name, ""))
+    table = scheme_table("errors", [Setting("here", everything, columns)], "lower")
+    title, headings, (gd, gaussian, mpgd) = table.told
+    assert title == "errors"
+    assert headings == ["scheme", "printed", "ours", "minus descent", "minus Gaussian"]
     assert gd == ["gd", "1.4 (0.7)", "1.5 (0.5)", "", ""]
     assert gaussian[3:] == ["+1.0 [+1.0, +1.0]", ""]
     assert mpgd[3:] == ["-0.5 [-0.5, -0.5]", "-1.5 [-1.5, -1.5]"]

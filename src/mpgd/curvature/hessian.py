@@ -15,8 +15,6 @@ that averages, f is the mean over all data however it is cut; a product holds on
 a time, so that smaller batches need less memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -243,10 +241,8 @@ def _lanczos(
         return 0.0
     operator = LinearOperator((len(x), len(x)), matvec=matvec, dtype=np.float64)
     try:
-        values = eigsh(
-            operator, 1, which=side, v0=start, tol=tol, maxiter=max_iterations,
-            return_eigenvectors=False,
-        )  # fmt: skip
+        how = {"which": side, "v0": start, "tol": tol, "maxiter": max_iterations}
+        values = eigsh(operator, 1, **how, return_eigenvectors=False)
     except ArpackNoConvergence as error:
         raise RuntimeError(
             f"Lanczos did not reach tol {tol!r} in {max_iterations} iterations: raise either"

@@ -4,20 +4,12 @@ The same data and, from the same seed, the same probes serve every record, so th
 between records are those of the model and not of the draw.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import nn
 
-from mpgd.curvature.hessian import (
-    Data,
-    LossFn,
-    TraceEstimate,
-    as_batches,
-    hessian_top_eigenvalue,
-    hessian_trace,
-)
+from mpgd.curvature import hessian
+from mpgd.curvature.hessian import Data, LossFn, TraceEstimate, as_batches
 
 
 @dataclass(frozen=True)
@@ -90,8 +82,8 @@ class CurvatureTracker:
             return None
         trace, top = None, None
         if self._trace:
-            trace = hessian_trace(*self._about, probes=self._probes, seed=self._seed)
+            trace = hessian.hessian_trace(*self._about, probes=self._probes, seed=self._seed)
         if self._top_eigenvalue:
-            top = hessian_top_eigenvalue(*self._about, seed=self._seed)
+            top = hessian.hessian_top_eigenvalue(*self._about, seed=self._seed)
         self.records.append(CurvatureRecord(step, trace, top))
         return self.records[-1]

@@ -89,27 +89,16 @@ class Silent:
 
 @dataclass(frozen=True)
 class Context:
-    """What an experiment is given.
+    """What an experiment is given."""
 
-    Attributes:
-        out: the folder of figures.
-        reporter: where it says what it does.
-        protocol: ``paper``, ``released`` or ``both``.
-        seeds: how many seeds of each scheme, from 1 on.
-        data: the folder of data sets, looked into first.
-        workers: how many processes train.
-        cluster: the address of a Dask scheduler that trains instead.
-        device: ``cpu`` or ``cuda``; only cifar10 asks.
-    """
-
-    out: Path
-    reporter: Reporter = field(default_factory=Silent)
-    protocol: str = "both"
-    seeds: int = 5
-    data: Path | None = None
-    workers: int = 1
-    cluster: str | None = None
-    device: str = "cpu"
+    out: Path  # the folder of figures
+    reporter: Reporter = field(default_factory=Silent)  # where it says what it does
+    protocol: str = "both"  # ``paper``, ``released`` or ``both``
+    seeds: int = 5  # how many seeds of each scheme, from 1 on
+    data: Path | None = None  # the folder of data sets, looked into first
+    workers: int = 1  # how many processes train
+    cluster: str | None = None  # the address of a Dask scheduler that trains instead
+    device: str = "cpu"  # ``cpu`` or ``cuda``; only cifar10 asks
 
     def __post_init__(self) -> None:
         check_choice("protocol", self.protocol, (*PROTOCOLS, "both"))

@@ -7,17 +7,15 @@ Every study that trains nets, and the valley, claims the same of different metri
 for the mean over its gammas and betas, at equal seeds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from mpgd.experiments.content.blocks import Table
+from mpgd.experiments.content.tables import Setting, scheme_table
 from mpgd.experiments.experiment import Said
 from mpgd.experiments.schemes import Scheme, gaussian_of
-from mpgd.experiments.statistics import HEADINGS, Columns, Verdict, by_scheme, claim, rows
+from mpgd.experiments.statistics import Columns, Verdict, by_scheme, claim, grouped
 from mpgd.experiments.store import Record
-
-PRINTED = HEADINGS.index("printed")
 
 
 class IncompleteError(LookupError):
@@ -26,41 +24,27 @@ class IncompleteError(LookupError):
 
 @dataclass(frozen=True)
 class Comparison:
-    """How a study compares its schemes.
+    """How a study compares its schemes."""
 
-    Attributes:
-        groups: returns the records that are compared with one another, by the group's title.
-        schemes: returns the schemes of a protocol.
-        measures: returns what is shown of a protocol, and claimed.
-        digits: of a verdict.
-        beta: the skewness of which something is claimed; None is any.
-        has_variants: whether claims name the variant.
-    """
-
-    groups: Callable[[Sequence[Record]], Mapping[str, Sequence[Record]]]
-    schemes: Callable[[str], Sequence[Scheme]]
-    measures: Callable[[str], Sequence[Columns]]
-    digits: int
-    beta: float | None = None
-    has_variants: bool = True
+    groups: Callable[[Sequence[Record]], Mapping[str, Sequence[Record]]]  # those compared, by title
+    schemes: Callable[[str], Sequence[Scheme]]  # returns the schemes of a protocol
+    measures: Callable[[str], Sequence[Columns]]  # returns what is shown of a protocol, and claimed
+    digits: int  # of a verdict
+    beta: float | None = None  # the skewness of which something is claimed; None is any
+    has_variants: bool = True  # whether claims name the variant
 
     def told(self, records: Sequence[Record]) -> Iterator[Said]:
         """Yield a table for each measure and the verdicts, group by group."""
         for title, own in self.groups(records).items():
             for columns in self.measures(own[0].run.protocol):
-                yield f"{title}: {columns.title}", *self.table(own, columns)
+                yield self.table(title, own, columns).told
             for verdict in self.verdicts(own):
                 yield f"{title}: {verdict.text(self.digits)}"
 
-    def table(
-        self, records: Sequence[Record], columns: Columns
-    ) -> tuple[Sequence[str], list[list[str]]]:
-        """Return headings and rows; where the paper prints nothing, no column says so."""
-        body = rows(records, columns, "gd")
-        if any(row[PRINTED] for row in body):
-            return HEADINGS, body
-        kept = [place for place in range(len(HEADINGS)) if place != PRINTED]
-        return [HEADINGS[k] for k in kept], [[row[k] for k in kept] for row in body]
+    def table(self, title: str, records: Sequence[Record], columns: Columns) -> Table:
+        """Return the table of one measure of a group."""
+        setting = Setting(title, records, columns)
+        return scheme_table(f"{title}: {columns.title}", [setting], columns.better)
 
     def verdicts(self, records: Sequence[Record]) -> list[Verdict]:
         """Return what the runs of one group say of the claims.
@@ -111,11 +95,4 @@ def _claim(
 
 def by_protocol(name: str) -> Callable[[Sequence[Record]], dict[str, list[Record]]]:
     """Return the function that groups records of an experiment by protocol."""
-
-    def groups(records: Sequence[Record]) -> dict[str, list[Record]]:
-        found: dict[str, list[Record]] = {}
-        for record in records:
-            found.setdefault(f"{name}, {record.run.protocol}", []).append(record)
-        return found
-
-    return groups
+    return lambda records: grouped(records, lambda run: f"{name}, {run.protocol}")

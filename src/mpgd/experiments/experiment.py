@@ -5,23 +5,19 @@
 A study says what it is; it has a loop of its own only where it is not trained run by run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from mpgd.experiments import Context
-from mpgd.experiments.content.blocks import Block
+from mpgd.experiments import EXPERIMENTS, Context
+from mpgd.experiments.content.blocks import Block, Plate
+from mpgd.experiments.content.style import save
 from mpgd.experiments.data.sources import Source, folders, is_available, locate
 from mpgd.experiments.runner import LARGEST, Train, complete
 from mpgd.experiments.schema import NOTHING, Needs
 from mpgd.experiments.store import Record, Run
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]  # title, headings, rows
 Said = str | Table
@@ -31,19 +27,12 @@ LAST: Final = 100  # place of a section that asks for none
 
 @dataclass(frozen=True)
 class Part:
-    """How an experiment becomes a section of a report.
+    """How an experiment becomes a section of a report."""
 
-    Attributes:
-        title: its heading.
-        blocks: returns what it shows of the experiment's records, and of those of ``others``.
-        others: experiments whose records it shows too.
-        place: sections are sorted by it.
-    """
-
-    title: str
-    blocks: Callable[[Sequence[Record]], Sequence[Block]]
-    others: tuple[str, ...] = ()
-    place: int = LAST
+    title: str  # its heading
+    blocks: Callable[[Sequence[Record]], Sequence[Block]]  # of its records and those of ``others``
+    others: tuple[str, ...] = ()  # experiments whose records it shows too
+    place: int = LAST  # sections are sorted by it
 
 
 @dataclass(frozen=True)
@@ -52,11 +41,11 @@ class Experiment:
 
     Attributes:
         name: what the command line calls it.
-        title: what it is about, in a line.
         runs: returns the runs of (protocol, seeds) or (protocol, seeds, size); a size shortens.
         train: yields metrics and curves of (runs, data folder), for runs trained together. It is
             a function of a module, so that a worker can import it.
         told: returns tables and lines about the records, in the order in which they are printed.
+        title: what it is about, in a line; by default its line in the catalogue.
         needs: returns what the record of a run must hold.
         section: its part of the report.
         data: the data sets without which it cannot run.
@@ -65,16 +54,16 @@ class Experiment:
         seeded: whether ``--seeds`` is for it.
         largest: returns how many runs like this one may be trained together.
         label: names a run in the progress; by default runs are counted.
-        figures: returns names of files and what is drawn in them.
+        figures: returns blocks; those that are figures are written to files.
         wanted: returns the runs of a context; by default all, for its protocols and seeds.
         run: reproduces it, where the usual loop does not do.
     """
 
     name: str
-    title: str
     runs: Callable[..., list[Run]]
     train: Callable[..., Iterable[Any]]
     told: Callable[[list[Record]], Iterable[Said]]
+    title: str = ""
     needs: Callable[[Run], Needs] = lambda run: NOTHING
     section: Part | None = None
     data: tuple[Source, ...] = ()
@@ -83,9 +72,13 @@ class Experiment:
     seeded: bool = True
     largest: Callable[[Run], int] = lambda run: LARGEST
     label: Callable[[Run], str] | None = None
-    figures: Callable[[list[Record]], Iterable[tuple[str, Figure]]] | None = None
+    figures: Callable[[list[Record]], Iterable[Block]] | None = None
     wanted: Callable[..., list[Run]] | None = None
     run: Callable[..., None] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.title and self.name in EXPERIMENTS:
+            object.__setattr__(self, "title", EXPERIMENTS[self.name].title)
 
     def lacks(self, data: Path | None = None) -> str | None:
         """Return why it is left out where nothing is named, and what to do, or None."""
@@ -104,10 +97,7 @@ class Experiment:
 def reproduce(experiment: Experiment, context: Context, *size: Any) -> None:
     """Train what the store lacks, print tables and verdicts, and draw the figures.
 
-    Args:
-        experiment: the study.
-        context: where, with what and how much.
-        size: handed to its ``runs``; without it runs have the size of the paper.
+    ``size`` is handed to the study's ``runs``; without it they have the size of the paper.
     """
     if experiment.run:
         experiment.run(context, *size)
@@ -142,7 +132,8 @@ def tell(context: Context, said: Iterable[Said]) -> None:
 
 def draw(context: Context, experiment: Experiment, records: list[Record]) -> None:
     """Write the figures."""
-    for name, figure in experiment.figures(records) if experiment.figures else ():
-        path = context.out / name
-        figure.savefig(path, dpi=200)
+    found = experiment.figures(records) if experiment.figures else ()
+    for plate in (block for block in found if isinstance(block, Plate)):
+        path = context.out / f"{plate.name}.png"
+        save(plate, path)
         context.reporter.say(f"figure: {path}")

@@ -4,8 +4,6 @@ A file that anyone may have written is checked here, once, when a store is read 
 comes after may rely on it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
@@ -20,19 +18,12 @@ NUMBERS: Final = {"steps", "stop", "beta", "gamma", "m", "mu0", "sigma0", "train
 
 @dataclass(frozen=True)
 class Needs:
-    """What a record must hold.
+    """What a record must hold."""
 
-    Attributes:
-        metrics: their names.
-        curves: groups of names; the curves of a group are lists of numbers of one length.
-        optional: whether a record may have none of these curves, as those of earlier versions.
-        choices: hyperparameters whose value must be one of some texts.
-    """
-
-    metrics: tuple[str, ...] = ()
-    curves: tuple[tuple[str, ...], ...] = ()
-    optional: bool = False
-    choices: Mapping[str, Collection[Any]] = field(default_factory=dict)
+    metrics: tuple[str, ...] = ()  # their names
+    curves: tuple[tuple[str, ...], ...] = ()  # groups of lists of numbers of one length
+    optional: bool = False  # whether a record may have none of them, as earlier versions did
+    choices: Mapping[str, Collection[Any]] = field(default_factory=dict)  # name: allowed values
 
 
 NOTHING: Final = Needs()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
+from itertools import product
 from typing import Any, Final
 
 from mpgd.experiments.store import Run
@@ -32,26 +33,12 @@ KINDS: Final = {  # the noise of a run, and what a table calls it
 ORDER: Final = ("gd", "gaussian", "langevin", "mpgd", "sgd")  # of the rows of a table
 PLAIN, SYMMETRIC = "plain", "symmetric"
 VARIANTS: Final = (PLAIN, SYMMETRIC)
+SCRIPTED: Final = "script"  # how a run is computed: one net at a time
 
 
 @dataclass(frozen=True)
 class Scheme:
     """How a run is perturbed; a field that is None is no hyperparameter of the run.
-
-    Attributes:
-        noise: a name in `KINDS`.
-        symmetric: whether differences of two drivers perturb.
-        gamma: the exponent of the driver, or of the driver whose variance a Gaussian has.
-        beta: the skewness.
-        mu: the multiplicative level.
-        sigma: the additive level.
-        switches: the authors' deviations that are on.
-        batch: examples of a mini-batch.
-        steps: where the scheme has a number of its own.
-        how: "script" where one net is trained at a time, as the authors do.
-        dtype: the precision, where it is not float64.
-        step: how a step is rounded, where that is not the usual way.
-        note: stands behind the name of a scheme that others would be taken for.
 
     Examples:
         >>> scheme = Scheme("chaotic", symmetric=False, gamma=0.6, beta=0.5, mu=0.01, sigma=0.02)
@@ -61,19 +48,19 @@ class Scheme:
         ('langevin', 'sgd')
     """
 
-    noise: str = "none"
-    symmetric: bool | None = None
-    gamma: float | None = None
-    beta: float | None = None
-    mu: float | None = None
-    sigma: float | None = None
-    switches: tuple[str, ...] | None = None
-    batch: int | None = None
-    steps: int | None = None
-    how: str | None = None
-    dtype: str | None = None
-    step: str | None = None
-    note: str = ""
+    noise: str = "none"  # a name in `KINDS`
+    symmetric: bool | None = None  # whether differences of two drivers perturb
+    gamma: float | None = None  # of the driver, or of the one whose variance a Gaussian has
+    beta: float | None = None  # the skewness
+    mu: float | None = None  # the multiplicative level
+    sigma: float | None = None  # the additive level
+    switches: tuple[str, ...] | None = None  # the authors' deviations that are on
+    batch: int | None = None  # examples of a mini-batch
+    steps: int | None = None  # where the scheme has a number of its own
+    how: str | None = None  # "script" where one net is trained at a time, as the authors do
+    dtype: str | None = None  # the precision, where it is not float64
+    step: str | None = None  # how a step is rounded, where that is not the usual way
+    note: str = ""  # stands behind the name of a scheme that others would be taken for
 
     def __post_init__(self) -> None:
         check_choice("noise", self.noise, tuple(KINDS))
@@ -112,29 +99,25 @@ class Scheme:
         return " ".join(filter(None, (self.kind, self.variant, gamma, beta, self.note)))
 
 
-def mpgd(
-    gammas: Iterable[float],
-    betas: Iterable[float],
-    base: Scheme,
-    variants: Iterable[str] = VARIANTS,
-) -> list[Scheme]:
+def is_scripted(run: Run) -> bool:
+    """Return whether one net is trained at a time, as the authors' scripts do."""
+    return run.hyperparameters.get("how") == SCRIPTED
+
+
+def mpgd(gammas: Iterable[float], betas: Iterable[float], base: Scheme) -> list[Scheme]:
     """Return ``base`` for every gamma, beta and variant, in this order."""
-    variants, betas = tuple(variants), tuple(betas)
     return [
         replace(base, gamma=gamma, beta=beta, symmetric=variant == SYMMETRIC)
-        for gamma in gammas
-        for beta in betas
-        for variant in variants
+        for gamma, beta, variant in product(gammas, betas, VARIANTS)
     ]
 
 
 def matched(gammas: Iterable[float], mu: float, sigma: float) -> list[Scheme]:
     """Return the Gaussian of every MPGD's variance, for both variants."""
-    gammas = tuple(gammas)
+    base = Scheme("matched", mu=mu, sigma=sigma)
     return [
-        Scheme("matched", variant == SYMMETRIC, gamma, mu=mu, sigma=sigma)
-        for variant in VARIANTS
-        for gamma in gammas
+        replace(base, symmetric=variant == SYMMETRIC, gamma=gamma)
+        for variant, gamma in product(VARIANTS, gammas)
     ]
 
 
@@ -145,13 +128,9 @@ def gaussian_of(scheme: Scheme, others: Iterable[Scheme]) -> Scheme | None:
         >>> str(gaussian_of(Scheme("chaotic", False, 0.6, 0.5), [Scheme("released_gaussian")]))
         'gaussian'
     """
-    gaussians = [other for other in others if other.kind == "gaussian"]
-    alike = [
-        other
-        for other in gaussians
-        if (other.gamma, other.variant) == (scheme.gamma, scheme.variant)
-    ]
-    return next(iter([*alike, *(other for other in gaussians if other.gamma is None)]), None)
+    gaussians = {(s.gamma, s.variant): s for s in others if s.kind == "gaussian"}
+    only = next((other for (gamma, _), other in gaussians.items() if gamma is None), None)
+    return gaussians.get((scheme.gamma, scheme.variant), only)
 
 
 def place(scheme: Scheme) -> tuple[Any, ...]:
@@ -167,9 +146,7 @@ def runs_of(
     fixed: dict[str, Any],
 ) -> list[Run]:
     """Return a run for every scheme and seed; ``fixed`` is what they share."""
-    seeds = tuple(seeds)
     return [
         Run(experiment, protocol, str(scheme), fixed | scheme.hyperparameters, seed)
-        for scheme in schemes
-        for seed in seeds
+        for scheme, seed in product(schemes, seeds)
     ]

@@ -15,22 +15,21 @@ difference: its seed is left out, and counted where that is done. Metrics of hea
 outliers, so the median difference stands beside the mean.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf, isfinite, nan, sqrt
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mpgd.experiments.schemes import Scheme, gaussian_of, place
-from mpgd.experiments.store import Record
+from mpgd.experiments.store import Record, Run
 
 Array = NDArray[np.float64]
 BySeed = Mapping[int, float]
+Key = TypeVar("Key")
 Direction = Literal["lower", "higher"]
 
 RESAMPLES: Final = 10_000
@@ -179,31 +178,32 @@ def average(schemes: Sequence[BySeed]) -> dict[int, float]:
 
 @dataclass(frozen=True)
 class Columns:
-    """What a table of schemes shows, and what is claimed of it.
+    """What a table of schemes shows, and what is claimed of it."""
 
-    Attributes:
-        metric: its name in the records.
-        title: its name in the table.
-        digits: after the point.
-        printed: a scheme's number in the paper, as text, empty where there is none.
-        better: where a scheme is claimed to be.
-        said: its name in a claim.
-    """
+    metric: str  # its name in the records
+    title: str  # its name in the table
+    digits: int  # after the point
+    printed: Callable[[str], str] = lambda name: ""  # the paper's number of a scheme, or nothing
+    better: Direction = "lower"  # where a scheme is claimed to be
+    said: str = ""  # its name in a claim
 
-    metric: str
-    title: str
-    digits: int
-    printed: Callable[[str], str] = lambda name: ""
-    better: Direction = "lower"
-    said: str = ""
+
+def column(printed: Mapping[str, Sequence[str]], place: int) -> Callable[[str], str]:
+    """Return what a table of the paper prints for a scheme in one of its columns."""
+    return lambda name: printed[name][place] if name in printed else ""
+
+
+def grouped(records: Iterable[Record], key: Callable[[Run], Key]) -> dict[Key, list[Record]]:
+    """Return the records whose runs have the same key, in order."""
+    groups: dict[Key, list[Record]] = {}
+    for record in records:
+        groups.setdefault(key(record.run), []).append(record)
+    return groups
 
 
 def by_scheme(records: Iterable[Record]) -> dict[str, list[Record]]:
     """Return the records of each scheme, in order."""
-    schemes: dict[str, list[Record]] = {}
-    for record in records:
-        schemes.setdefault(record.run.scheme, []).append(record)
-    return schemes
+    return grouped(records, lambda run: run.scheme)
 
 
 def schemes_of(records: Iterable[Record]) -> dict[str, Scheme]:
@@ -222,32 +222,6 @@ def rivals(records: Iterable[Record]) -> dict[str, str]:
         if scheme.kind == "mpgd"
     }
     return {name: names[gaussian] for name, gaussian in found.items() if gaussian}
-
-
-def rows(records: Iterable[Record], columns: Columns, baseline: str) -> list[list[str]]:
-    """Return one row a scheme: printed, ours, and differences to the baseline and the Gaussian."""
-    records = list(records)
-    schemes = {name: by_seed(each, columns.metric) for name, each in by_scheme(records).items()}
-    rival = rivals(records)
-
-    def against(name: str, other: str | None) -> str:
-        if name == other or other not in schemes:
-            return ""
-        return paired(schemes[name], schemes[other]).text(columns.digits)
-
-    return [
-        [
-            name,
-            columns.printed(name),
-            summary(values.values()).text(columns.digits),
-            against(name, baseline),
-            against(name, rival.get(name)),
-        ]
-        for name, values in schemes.items()
-    ]
-
-
-HEADINGS: Final = ("scheme", "printed", "ours", "minus descent", "minus Gaussian")
 
 
 def claim(

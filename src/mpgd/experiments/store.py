@@ -7,8 +7,6 @@ So a finished run is never repeated, a killed sweep goes on where it was, a chan
 is another file, and two sweeps can share a folder: whoever renames last leaves a whole file.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging
@@ -140,11 +138,7 @@ class Store:
             raise self._error("read", problem) from problem
 
     def save(
-        self,
-        run: Run,
-        metrics: Mapping[str, Any],
-        curves: Mapping[str, Any],
-        seconds: float,
+        self, run: Run, metrics: Mapping[str, Any], curves: Mapping[str, Any], seconds: float
     ) -> Record:
         """Write the record of ``run`` and return it; arrays and tensors become lists."""
         body = {"format": FORMAT, **asdict(run), "metrics": metrics, "curves": curves}

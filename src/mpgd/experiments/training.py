@@ -8,10 +8,9 @@ Noise does not depend on who trains beside a run, in bits; parameters do not to 
 only in float64 stays small.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import torch
@@ -28,6 +27,8 @@ from mpgd.noise.engines import has_numba
 from mpgd.optim.update import descended
 
 Gradient = Callable[[Tensor], tuple[Tensor, Tensor]]
+Found = tuple[dict[str, Any], dict[str, Any]]  # metrics, curves
+Work = Callable[[Run], Found]
 Result = tuple[Run, Mapping[str, Any], Mapping[str, Any]]
 
 MOMENTS: Final = 50  # of a curve
@@ -35,36 +36,22 @@ MOMENTS: Final = 50  # of a curve
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What is trained.
+    """What is trained."""
 
-    Attributes:
-        layout: the shape of the nets.
-        split: the data, in the precision of the training.
-        loss: of outputs (net, example) and targets (example,), one number for each net.
-        start: the precision in which nets are initialised.
-    """
-
-    layout: Layout
-    split: Split
-    loss: Loss
-    start: torch.dtype = torch.float64
+    layout: Layout  # the shape of the nets
+    split: Split  # the data, in the precision of the training
+    loss: Loss  # of outputs (net, example) and targets (example,), one number for each net
+    start: torch.dtype = torch.float64  # the precision in which nets are initialised
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """What a training leaves.
+    """What a training leaves."""
 
-    Attributes:
-        before: parameters before the last step, (run, element).
-        after: parameters after it.
-        moments: the steps at which the curve was taken.
-        curve: what ``gradient`` returned beside the gradient at those steps, (moment, run).
-    """
-
-    before: Tensor
-    after: Tensor
-    moments: list[int]
-    curve: Tensor
+    before: Tensor  # parameters before the last step, (run, element)
+    after: Tensor  # parameters after it
+    moments: list[int]  # the steps at which the curve was taken
+    curve: Tensor  # what ``gradient`` returned beside the gradient at those steps, (moment, run)
 
 
 def train(problem: Problem, runs: Sequence[Run]) -> Trained:
@@ -77,20 +64,12 @@ def train(problem: Problem, runs: Sequence[Run]) -> Trained:
 
 
 def descend(
-    x: Tensor,
-    runs: Sequence[Run],
-    shapes: Shapes,
-    gradient: Gradient,
-    layout: Layout | None = None,
+    x: Tensor, runs: Sequence[Run], shapes: Shapes, gradient: Gradient, layout: Layout | None = None
 ) -> Trained:
-    """Take all steps of all runs from ``x`` (run, element).
+    """Take all steps of all runs from ``x`` (run, element), whose tensors have these ``shapes``.
 
-    Args:
-        x: where they start.
-        runs: their hyperparameters.
-        shapes: of a run's tensors; their sizes sum to the number of elements.
-        gradient: returns a number to watch (run,) and the gradients (run, element).
-        layout: of the nets, if they are nets; only the authors' Gaussian asks.
+    ``gradient`` returns a number to watch (run,) and the gradients (run, element). ``layout`` is
+    that of the nets, if they are nets; only the authors' Gaussian asks.
     """
     h = common(runs)
     eta, steps, stop = h["eta"], h["steps"], h["stop"] or h["steps"]
@@ -118,16 +97,19 @@ def walk(
 ) -> Iterator[tuple[Any, Any]]:
     """Yield after every step where it led, and what was watched before it.
 
-    Args:
-        x: the start, a tensor or an array.
-        gradient: returns what is watched, and the gradient.
-        step: returns x' from x, the gradient and the number of the step.
-        steps: how many.
+    ``gradient`` returns what is watched, and the gradient; ``step`` returns x' from x, the gradient
+    and the number of the step.
     """
     for k in range(steps):
         watched, g = gradient(x)
         x = step(x, g, k)
         yield x, watched
+
+
+def one_by_one(work: Work, runs: Sequence[Run], data: Path | None = None) -> Iterator[Result]:
+    """Yield metrics and curves of each run; ``work`` returns those of one."""
+    for run in runs:
+        yield run, *work(run)
 
 
 def common(runs: Sequence[Run]) -> dict[str, Any]:

@@ -7,8 +7,6 @@ It listens on 127.0.0.1 and answers only to that name or localhost, so that a we
 has been pointed here is refused. Every mistake is answered with ``{"error": text}``.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -152,12 +150,9 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def serve(port: int | None, say: Callable[[str], None], open_browser: bool = True) -> None:
-    """Serve the lab until Ctrl-C.
+    """Serve the lab until Ctrl-C; ``say`` is told the address, and the end.
 
-    Args:
-        port: where to listen; None is the usual port, or any free one if that is taken.
-        say: is told the address, and the end.
-        open_browser: whether to show the page in the user's browser.
+    Without a port it is the usual one, or any free one if that is taken.
     """
     torch.set_num_threads(1)  # on arrays this small more threads wait for each other
     with make_server(port) as server, tables_in_background():

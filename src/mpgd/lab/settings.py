@@ -1,9 +1,7 @@
 """What the sliders of the lab say: ranges, and how a query string becomes numbers."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass, fields
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, get_type_hints
 from urllib.parse import parse_qsl
 
 from mpgd.parameters import check_beta, check_choice, check_gamma, check_integer, check_real
@@ -11,33 +9,21 @@ from mpgd.parameters import check_beta, check_choice, check_gamma, check_integer
 SCHEMES: Final = ("plain", "symmetric", "product")
 MOST_STEPS: Final = 8000
 MAX_SEED: Final = 2**32 - 1  # the valley's start comes from numpy's RandomState
-KINDS: Final = {"float": (float, "a number"), "int": (int, "an integer"), "str": (str, "a word")}
+WORDS: Final = {float: "a number", int: "an integer", str: "a word"}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The parameters of one picture; the defaults are the paper's valley.
+    """The parameters of one picture; the defaults are the paper's valley."""
 
-    Attributes:
-        gamma: the intermittency exponent, in (0.5, 0.99].
-        beta: the skewness, in [-1, 1].
-        mu: the size of the multiplicative perturbation.
-        sigma: the size of the additive one.
-        eta: the step size.
-        seed: of the orbits and of the start.
-        steps: of the orbit and of the descent.
-        scheme: ``plain``; ``symmetric``, differences of two drivers; or ``product``, the sign
-            rule as printed.
-    """
-
-    gamma: float = 0.7
-    beta: float = 0.5
-    mu: float = 0.02
-    sigma: float = 0.05
-    eta: float = 0.01
-    seed: int = 0
-    steps: int = 2000
-    scheme: str = "plain"
+    gamma: float = 0.7  # the intermittency exponent, in (0.5, 0.99]
+    beta: float = 0.5  # the skewness, in [-1, 1]
+    mu: float = 0.02  # the size of the multiplicative perturbation
+    sigma: float = 0.05  # the size of the additive one
+    eta: float = 0.01  # the step size
+    seed: int = 0  # of the orbits and of the start
+    steps: int = 2000  # of the orbit and of the descent
+    scheme: str = "plain"  # symmetric: differences of two drivers; product: signs as printed
 
     def __post_init__(self) -> None:
         check_gamma(self.gamma)
@@ -60,16 +46,15 @@ def from_query(query: str) -> Settings:
         Traceback (most recent call last):
         ValueError: gamma must lie in (0.5, 1), got 2.0
     """
-    kinds = {field.name: str(field.type) for field in fields(Settings)}
+    kinds = get_type_hints(Settings)
     found: dict[str, Any] = {}
     for name, text in parse_qsl(query, keep_blank_values=True, max_num_fields=len(kinds)):
         if name not in kinds:
             raise ValueError(f"there is no parameter {name!r}; there are: {', '.join(kinds)}")
         if name in found:
             raise ValueError(f"{name} must be given once")
-        convert, words = KINDS[kinds[name]]
         try:
-            found[name] = convert(text)
+            found[name] = kinds[name](text)
         except ValueError:
-            raise ValueError(f"{name} must be {words}, got {text!r}") from None
+            raise ValueError(f"{name} must be {WORDS[kinds[name]]}, got {text!r}") from None
     return Settings(**found)

@@ -10,8 +10,6 @@ the difference of two independent ones.
 Reference: Lim, Wan & Simsekli (2022), Sections 2, 3 and 5.1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain
@@ -29,7 +27,7 @@ from mpgd.experiments.valley import training as valley
 from mpgd.lab.settings import Settings
 from mpgd.limits import limit_law
 from mpgd.maps import ThalerMap
-from mpgd.noise import ChaoticNoise, GaussianNoise, StableLaw, position
+from mpgd.noise import ChaoticNoise, GaussianNoise, StableLaw
 from mpgd.noise.counter import flat_index, step_key_tensor
 from mpgd.noise.stable_law import SMALLEST_ALPHA
 from mpgd.optim.update import descended, strengths, term
@@ -77,22 +75,14 @@ def limit_of(settings: Settings) -> StableLaw | None:
 def orbit(settings: Settings) -> Numbers:
     """Return an orbit y_k, its values v_k, the map's graph and its constants."""
     noise, T = make_noise(settings), ThalerMap(settings.gamma)
-    state, s = noise.init((1,), settings.seed), []
-    for _ in range(settings.steps):
-        s.append(position(state))
-        _, state = noise.step(state)
+    y, _ = figure_one.orbit(noise, settings.steps, settings.seed)
     left = T.y_star * np.linspace(0.0, 1.0, 60)[1:] ** 2
     right = np.linspace(T.y_star, 1.0, 41)[1:]
     return {
-        "y": T.abel_inverse(torch.cat(s).numpy()).tolist(),
+        "y": y.tolist(),
         "v": perturbation(settings)[:, 0].tolist(),
         "branches": [[x.tolist(), T(x).tolist()] for x in (left, right)],
-        "y_star": T.y_star,
-        "burst_probability": T.burst_probability,
-        "alpha": noise.alpha,
-        "laminar_value": noise.laminar_value,
-        "burst_value": noise.burst_value,
-        "variance": noise.variance,
+        **figure_one.constants(noise),
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 def compiled(kernel: Callable[..., Any], *helpers: Callable[..., Any]) -> Callable[..., Any]:
     """Return ``kernel`` compiled by numba; ``helpers`` are the functions of its module it calls."""
     try:
-        from numba.extending import register_jitable
+        from numba import extending
 
         from mpgd.noise.engines.compiled import jitted
     except ImportError as error:
@@ -17,6 +17,6 @@ def compiled(kernel: Callable[..., Any], *helpers: Callable[..., Any]) -> Callab
             'distances between paths need numba, which is not installed: pip install "mpgd[fast]"'
         ) from error
     for helper in helpers:
-        register_jitable(helper)
+        extending.register_jitable(helper)
     function: Callable[..., Any] = jitted(kernel, error_model="numpy")
     return function

@@ -3,8 +3,6 @@
 Import this module only where numba is installed.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

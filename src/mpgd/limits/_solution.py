@@ -1,7 +1,5 @@
 """Paths at the times asked for, and the checks of starts and times that both solvers share."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -18,8 +18,6 @@ their distance is sampling noise alone, and a value within it has an interval th
 Reference: Szekely & Rizzo (2013) for the energy distance; Davison & Hinkley (1997), Section 5.2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final

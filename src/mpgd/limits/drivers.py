@@ -16,8 +16,6 @@ the variance of ``StableLaw(2.0)``, whose characteristic function is exp(-t^2).
 Reference: Lim, Wan & Simsekli (2022), Theorem 4.1 and Appendix C; Gottwald & Melbourne (2021).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
@@ -25,15 +23,7 @@ from typing import Final, Protocol
 import torch
 from torch import Tensor
 
-from mpgd.noise import ChaoticNoise, GaussianNoise, NoiseState, StableLaw, StableNoise
-from mpgd.noise.counter import (
-    flat_index,
-    hash_elements,
-    make_key,
-    step_key_tensor,
-    uniform,
-    upper_bits,
-)
+from mpgd.noise import ChaoticNoise, GaussianNoise, NoiseState, StableLaw, StableNoise, counter
 from mpgd.noise.state import new_state
 from mpgd.parameters import check_shape
 
@@ -107,17 +97,17 @@ class ExpandingNoise:
         shape = check_shape(shape)
         place = torch.device(device) if device is not None else torch.get_default_device()
         empty = new_state(shape, seed, place, tensor_id, driver_id)
-        key = make_key(int(empty.key), _START)
-        index = flat_index(shape, place) if index is None else index
-        return replace(empty, word=uniform(hash_elements(index, key)))
+        key = counter.make_key(int(empty.key), _START)
+        index = counter.flat_index(shape, place) if index is None else index
+        return replace(empty, word=counter.uniform(counter.hash_elements(index, key)))
 
     def step(self, state: NoiseState, *, index: Tensor | None = None) -> tuple[Tensor, NoiseState]:
         """Return the values at this time and the state at the next."""
         x = state.word
-        index = flat_index(tuple(x.shape), x.device) if index is None else index
-        h = hash_elements(index, step_key_tensor(state.key, state.step))
+        index = counter.flat_index(tuple(x.shape), x.device) if index is None else index
+        h = counter.hash_elements(index, counter.step_key_tensor(state.key, state.step))
         # x is (k + 1/2) 2^-52; the digit takes the place of the 1/2, exactly.
-        digit = upper_bits(h, 1).to(torch.float64)
+        digit = counter.upper_bits(h, 1).to(torch.float64)
         following = (2.0 * x) % 1.0 + (digit - 0.5) * 2.0**-52
         return _AMPLITUDE * (x - 0.5), NoiseState(following, state.step + 1, state.key)
 

@@ -17,18 +17,11 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from mpgd.limits._solution import (
-    Recorder,
-    Solution,
-    check_drift,
-    refuse_non_finite,
-    start,
-    steps_until,
-)
+from mpgd.limits import _solution
 from mpgd.limits.drivers import DrivingNoise, limit_law
 from mpgd.limits.flows import Coupling, CouplingLike, Diagonal, as_coupling
 from mpgd.limits.marcus import MarcusSDE, widths
-from mpgd.limits.streams import by_step, open_stream
+from mpgd.limits.streams import by_step
 from mpgd.noise import ChaoticNoise
 from mpgd.parameters import check_nonnegative, check_positive
 
@@ -70,10 +63,17 @@ class FastSlow:
 
     @classmethod
     def mpgd(
-        cls, gradient: Drift, mu: float = 0.0, sigma: float = 0.0, gamma: Pair = 0.6,
-        beta: Pair = 0.0, *, signs: str = "fresh", first_sign: str = "drawn",
+        cls,
+        gradient: Drift,
+        mu: float = 0.0,
+        sigma: float = 0.0,
+        gamma: Pair = 0.6,
+        beta: Pair = 0.0,
+        *,
+        signs: str = "fresh",
+        first_sign: str = "drawn",
         symmetric: bool = False,
-    ) -> FastSlow:  # fmt: skip
+    ) -> FastSlow:
         """Return MPGD with step size 1/m: a = -gradient, b_1 = -mu diag(x), b_2 = sigma I.
 
         Args:
@@ -115,7 +115,7 @@ class FastSlow:
         paths: int = 1,
         seed: int = 0,
         times: ArrayLike | Tensor | None = None,
-    ) -> Solution:
+    ) -> _solution.Solution:
         """Return paths of the recursion at the times asked for.
 
         Args:
@@ -135,15 +135,15 @@ class FastSlow:
             >>> system.simulate([1.0, 2.0], m=50, paths=4).final.shape
             torch.Size([4, 2])
         """
-        m, t1, x = check_positive("m", m), check_positive("t1", t1), start(x0, paths)
-        check_drift(self.drift(x), x)
-        recorder = Recorder(times, t1, m, x)
-        for k, values in enumerate(self._values(x, m, steps_until(t1, m), seed), 1):
+        m, t1, x = check_positive("m", m), check_positive("t1", t1), _solution.start(x0, paths)
+        _solution.check_drift(self.drift(x), x)
+        recorder = _solution.Recorder(times, t1, m, x)
+        for k, values in enumerate(self._values(x, m, _solution.steps_until(t1, m), seed), 1):
             new = torch.add(x, self.drift(x), alpha=1.0 / m)
             for b, v in zip(self._b, values, strict=True):
                 b.add(new, x, v)
             x = new
-            refuse_non_finite(x, k / m)
+            _solution.refuse_non_finite(x, k / m)
             recorder.keep(k, x)
         return recorder.solution()
 
@@ -153,13 +153,9 @@ class FastSlow:
 
     def _values(self, x: Tensor, m: float, steps: int, seed: int) -> Iterator[list[Tensor]]:
         """Yield m^(-1/alpha_i) v_i of every coupling, step by step."""
-        shapes = [(len(x), r) for r in widths(self._b, x)]
         noises = [noise for _, noise in self.couplings]
-        fills = [
-            open_stream(noise, shape, seed, i)
-            for i, (noise, shape) in enumerate(zip(noises, shapes, strict=True))
-        ]
-        return by_step(fills, shapes, [m**-noise.exponent for noise in noises], steps)
+        scales = [m**-noise.exponent for noise in noises]
+        return by_step(noises, widths(self._b, x), scales, len(x), steps, seed)
 
 
 def _pair(name: str, value: Pair) -> tuple[float, float]:

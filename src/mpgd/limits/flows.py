@@ -13,8 +13,6 @@ recursion and the Ito integral add b(x) v. The Marcus integral follows, for an i
 Reference: Lim, Wan & Simsekli (2022), Appendices B.2.1 and B.3.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property

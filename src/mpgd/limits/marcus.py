@@ -14,8 +14,6 @@ of the jumps inside a step is lost. Its mean may be infinite; this is about its 
 Reference: Lim, Wan & Simsekli (2022), Theorem 4.1 and Appendix B.2; Marcus (1981).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -25,7 +23,7 @@ from torch import Tensor
 
 from mpgd.limits._solution import Recorder, Solution, check_drift, refuse_non_finite, start
 from mpgd.limits.flows import Coupling, CouplingLike, as_coupling
-from mpgd.limits.streams import by_step, open_stream
+from mpgd.limits.streams import by_step
 from mpgd.noise import StableLaw, StableNoise
 from mpgd.parameters import check_choice, check_integer, check_positive
 
@@ -103,11 +101,9 @@ class MarcusSDE:
         check_drift(self.drift(x), x)
         recorder = Recorder(times, t1, steps / t1, x)
         move = self._along_flows if integral == "marcus" else self._forward
-        drawn = (
-            self._draw(x, h, steps, seed)
-            if increments is None
-            else self._given(increments, x, steps)
-        )
+        drawn = self._draw(x, h, steps, seed)
+        if increments is not None:
+            drawn = self._given(increments, x, steps)
         x = self._heun(x, h / 2)
         for k, dL in enumerate(drawn, 1):
             refuse_non_finite(x, (k - 0.5) * h)
@@ -165,13 +161,10 @@ class MarcusSDE:
 
     def _draw(self, x: Tensor, h: float, steps: int, seed: int) -> Iterator[list[Tensor]]:
         """Yield stable increments of scale c h^(1/alpha), step by step."""
-        shapes = [(len(x), r) for r in widths(self._b, x)]
         laws = [law for _, law in self.couplings]
-        fills = [
-            open_stream(StableNoise(law.alpha, law.beta), shape, seed, i)
-            for i, (law, shape) in enumerate(zip(laws, shapes, strict=True))
-        ]
-        return by_step(fills, shapes, [law.scale * h ** (1.0 / law.alpha) for law in laws], steps)
+        noises = [StableNoise(law.alpha, law.beta) for law in laws]
+        scales = [law.scale * h ** (1.0 / law.alpha) for law in laws]
+        return by_step(noises, widths(self._b, x), scales, len(x), steps, seed)
 
     def _given(
         self, increments: Tensor | Sequence[Tensor], x: Tensor, steps: int

@@ -9,8 +9,6 @@ to `EVALUATIONS` calls of f each.
 Reference: Dormand & Prince (1980); Hairer, Norsett & Wanner (1993), Section II.4.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Final
 

@@ -5,8 +5,6 @@ is what `noise.step` would return, step after step: in bits for chaotic noise, t
 stable noise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -36,9 +34,18 @@ def open_stream(noise: DrivingNoise, shape: tuple[int, int], seed: int, driver_i
     return _stepwise_stream(noise, state)
 
 
-def by_step(fills: Sequence[Fill], shapes: Sequence[tuple[int, int]], scales: Sequence[float],
-            steps: int) -> Iterator[list[Tensor]]:  # fmt: skip
-    """Yield, for each of ``steps`` steps, the values of every stream times its scale."""
+def by_step(
+    noises: Sequence[DrivingNoise],
+    widths: Sequence[int],
+    scales: Sequence[float],
+    paths: int,
+    steps: int,
+    seed: int,
+) -> Iterator[list[Tensor]]:
+    """Yield the values (path, width) of every noise times its scale, step by step."""
+    shapes = [(paths, width) for width in widths]
+    pairs = enumerate(zip(noises, shapes, strict=True))
+    fills = [open_stream(noise, shape, seed, i) for i, (noise, shape) in pairs]
     largest = max((p * r for p, r in shapes), default=1)
     rows = max(1, min(steps, BLOCK // max(1, largest)))
     buffers = [torch.empty((rows, *shape), dtype=torch.float64) for shape in shapes]

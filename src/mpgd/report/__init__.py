@@ -4,8 +4,6 @@ It reads the store and never trains. A part the store lacks is named with the co
 files that are no results are named too.
 """
 
-from __future__ import annotations
-
 import gc
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,19 +31,12 @@ UNSEEN: Final = re.compile(  # control characters, surrogates, and what turns th
 
 @dataclass(frozen=True)
 class Written:
-    """What a report has become.
+    """What a report has become."""
 
-    Attributes:
-        file: where it was written.
-        records: how many finished runs it shows.
-        missing: the sections the store has nothing for.
-        unusable: the files that could not be used.
-    """
-
-    file: Path
-    records: int
-    missing: tuple[str, ...]
-    unusable: tuple[str, ...]
+    file: Path  # where it was written
+    records: int  # how many finished runs it shows
+    missing: tuple[str, ...]  # the sections the store has nothing for
+    unusable: tuple[str, ...]  # the files that could not be used
 
 
 def write(folder: Path, file: Path, studies: Sequence[Experiment] = ()) -> Written:

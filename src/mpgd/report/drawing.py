@@ -3,8 +3,6 @@
 In the page each colour becomes a CSS variable, so that figures follow light and dark.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from io import StringIO
@@ -13,23 +11,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from mpgd.experiments.content import style
 from mpgd.experiments.content.blocks import Landscape, Plate
-from mpgd.experiments.content.style import (
-    BLUE,
-    GREEN,
-    GREY,
-    GRID,
-    INDIGO,
-    ORANGE,
-    PALE,
-    PINK,
-    RED,
-    SKY,
-    STYLE,
-)
+from mpgd.experiments.content.style import SIZE, figure_of, legend_of, styled
 
 try:
-    from matplotlib import rc_context
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogFormatter, NullLocator
 except ImportError:
@@ -37,26 +23,19 @@ except ImportError:
 
 Array = NDArray[np.float64]
 
+COLORS: Final = ("blue", "red", "green", "orange", "sky", "pink", "indigo", "grey", "pale", "grid")
 THEMED: Final[Mapping[str, str]] = {  # in the SVG: in the page
-    BLUE: "blue",
-    RED: "red",
-    GREEN: "green",
-    ORANGE: "orange",
-    SKY: "sky",
-    PINK: "pink",
-    INDIGO: "indigo",
-    GREY: "grey",
-    PALE: "pale",
-    GRID: "grid",
+    **{getattr(style, name.upper()): name for name in COLORS},
     "#FFFFFF": "paper",
     "#000000": "ink",
     "#CCCCCC": "grid",
 }
-SIZE: Final = (3.6, 2.75)  # inches
-RC: Final[Any] = STYLE | {
-    "svg.fonttype": "path", "svg.hashsalt": "mpgd", "lines.linewidth": 1.2,
+RC: Final[dict[str, Any]] = {
+    "svg.fonttype": "path",
+    "svg.hashsalt": "mpgd",
+    "lines.linewidth": 1.2,
     "axes.titley": 1.0,  # where it comes to stand anyway; to find that out is slow
-}  # fmt: skip
+}
 RAISED: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 NO_METADATA: Final = {"Creator": None, "Date": None, "Format": None, "Type": None}
 
@@ -67,7 +46,7 @@ def themed(plate: Plate, prefix: str) -> list[str]:
     Margins are fixed: to measure every label first takes as long as to draw.
     """
     elements, axes = [], []
-    with rc_context(RC):
+    with styled(**RC):
         for number, panel in enumerate(plate.panels):
             figure = Figure(figsize=SIZE)
             axes.append(figure.add_axes((panel.left, 0.17, 0.96 - panel.left, 0.72)))
@@ -99,29 +78,19 @@ def power_of_ten(x: float, place: int = 0) -> str:
 
 
 def _legend(axes: list[Any]) -> Figure:
-    found = _merged(axes)
+    found = legend_of(axes)
     figure = Figure(figsize=(SIZE[0], 0.23 * len(found) + 0.2))
-    figure.legend(found.values(), found.keys(), loc="center left", handlelength=2.6,
-                  labelspacing=0.7, fontsize=8.5)  # fmt: skip
+    look = {"handlelength": 2.6, "labelspacing": 0.7, "fontsize": 8.5}
+    figure.legend(found.values(), found.keys(), loc="center left", **look)
     return figure
 
 
-def whole(plate: Plate, columns: int = 3) -> str:
+def whole(plate: Plate) -> str:
     """Return a plate as an SVG file of its own."""
-    with rc_context(RC):
-        count = len(plate.panels)
-        columns = min(columns, count)
-        rows = -(-count // columns)
-        figure = Figure(figsize=(SIZE[0] * columns, SIZE[1] * rows), layout="constrained")
-        axes = list(figure.subplots(rows, columns, squeeze=False).flat)
-        for panel, ax in zip(plate.panels, axes, strict=False):
-            panel.draw(ax)
+    with styled(**RC):
+        figure = figure_of(plate, columns=3)
+        for ax in figure.axes:
             _lighten(ax)
-        for ax in axes[count:]:
-            ax.axis("off")
-        if plate.legend:
-            found = _merged(axes[:count])
-            figure.legend(found.values(), found.keys(), loc="outside lower center", ncols=columns)
         return _svg(figure, facecolor="white")
 
 
@@ -134,10 +103,12 @@ def landscape(block: Landscape) -> str:
     u = np.linspace(0, u_most, 25)[:, None]
     rim = np.minimum(v_most, np.sqrt(2 * most) / np.maximum(u, 1e-9))  # a level line
     v = rim * np.linspace(-1, 1, 21)
-    with rc_context(RC):
+    with styled(**RC):
         figure = Figure(figsize=(6.4, 4.6), layout="constrained")
         ax = figure.add_subplot(projection="3d", computed_zorder=False)
-        ax.plot_surface(v, u + 0 * v, _loss(u, v), color=SKY, alpha=0.25, lw=0.2, edgecolor=BLUE)
+        ax.plot_surface(
+            v, u + 0 * v, _loss(u, v), color=style.SKY, alpha=0.25, lw=0.2, edgecolor=style.BLUE
+        )
         sizes = reversed(range(len(shown)))
         for larger, (route, (y, x)) in zip(sizes, shown.items(), strict=True):
             way = np.stack([x, y, _loss(y, x)])
@@ -153,16 +124,6 @@ def landscape(block: Landscape) -> str:
 
 def _loss(u: Array, v: Array) -> Array:
     return np.asarray(u**2 * v**2 / 2)
-
-
-def _merged(axes: list[Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for ax in axes:
-        if ax.get_legend():  # it explains itself
-            continue
-        handles, labels = ax.get_legend_handles_labels()
-        found |= {label: h for h, label in zip(handles, labels, strict=True) if label not in found}
-    return found
 
 
 def _svg(figure: Figure, facecolor: str = "none") -> str:

@@ -4,8 +4,6 @@ The templates in ``templates`` escape every text, and the page's own policy lets
 the one in it, known by its hash.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re
@@ -18,19 +16,7 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from mpgd.experiments.content.blocks import (
-    ODD,
-    WORDS,
-    Block,
-    Column,
-    Findings,
-    Landscape,
-    Page,
-    Plate,
-    Route,
-    Section,
-    undrawn,
-)
+from mpgd.experiments.content import blocks
 from mpgd.experiments.content.tables import findings_table
 from mpgd.report.drawing import THEMED, themed
 from mpgd.report.summary import MIXED, by_headline, verdicts
@@ -38,12 +24,12 @@ from mpgd.report.summary import MIXED, by_headline, verdicts
 Call = tuple[str, tuple[Any, ...]]  # a macro of blocks.html, and what it is given
 
 
-def render(page: Page) -> str:
+def render(page: blocks.Page) -> str:
     """Return the page as HTML."""
     script = _own("page.js")
     return TEMPLATES.get_template("page.html").render(
         page=page,
-        tiles=dict.fromkeys((*WORDS, MIXED), 0) | verdicts(page.claims, "stated"),
+        tiles=dict.fromkeys((*blocks.WORDS, MIXED), 0) | verdicts(page.claims, "stated"),
         sections=[(section, _calls(section)) for section in page.sections],
         style=_own("page.css"),
         script=script,
@@ -56,32 +42,32 @@ def _own(name: str) -> Markup:
     return Markup(files(__package__).joinpath(name).read_text("utf-8"))
 
 
-def _calls(section: Section) -> list[Call]:
+def _calls(section: blocks.Section) -> list[Call]:
     name = escape(section.name)  # it becomes a part of the ids in the drawings
     return [_call(block, f"{name}-{n}") for n, block in enumerate(section.blocks)]
 
 
-def _call(block: Block, name: str) -> Call:
+def _call(block: blocks.Block, name: str) -> Call:
     """Return the macro that shows a block, with what has to be computed or drawn for it."""
     match block:
-        case Findings():
+        case blocks.Findings():
             return "findings", (block, by_headline(block.items), findings_table(block))
-        case Plate() | Landscape():
+        case blocks.Plate() | blocks.Landscape():
             try:
                 return _figure(block, name)
-            except ODD as problem:
-                return "text", (undrawn(block, problem),)
+            except blocks.ODD as problem:
+                return "text", (blocks.undrawn(block, problem),)
     return type(block).__name__.lower(), (block,)
 
 
-def _figure(block: Plate | Landscape, name: str) -> Call:
-    if isinstance(block, Landscape):
+def _figure(block: blocks.Plate | blocks.Landscape, name: str) -> Call:
+    if isinstance(block, blocks.Landscape):
         return "landscape", (block, [_route(route) for route in block.routes])
     alts = [*(panel.alt for panel in block.panels), "Legend of these panels."]
     return "plate", (block, list(zip(alts, map(Markup, themed(block, name)), strict=False)))
 
 
-def _route(route: Route) -> dict[str, Any]:
+def _route(route: blocks.Route) -> dict[str, Any]:
     """Return a route as the page's script reads it."""
     color = THEMED.get(route.color.upper(), "ink")
     return {"u": _rounded(route.u, 4), "v": _rounded(route.v, 5), "color": color}
@@ -103,7 +89,7 @@ def _inline(text: str) -> Markup:
     return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", escaped))
 
 
-def _groups(columns: Sequence[Column]) -> list[tuple[str, int]]:
+def _groups(columns: Sequence[blocks.Column]) -> list[tuple[str, int]]:
     """Return the title of each run of columns that stand under one title, and how many they are."""
     runs = groupby(columns, key=lambda column: column.group)
     return [(title, len(list(members))) for title, members in runs]
@@ -119,7 +105,7 @@ def _templates() -> Environment:
         keep_trailing_newline=True,
     )
     templates.filters |= {"inline": _inline, "groups": _groups}
-    templates.globals["WORDS"] = WORDS
+    templates.globals["WORDS"] = blocks.WORDS
     templates.policies["json.dumps_kwargs"] = {"allow_nan": False}
     return templates
 

@@ -3,30 +3,12 @@
 Text is escaped, so that nothing in a result becomes markup.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from html import escape
-from typing import Final
+from typing import Any, Final
 
-from mpgd.experiments.content.blocks import (
-    ODD,
-    Block,
-    Cell,
-    Claim,
-    Column,
-    Commands,
-    Findings,
-    Landscape,
-    Missing,
-    Page,
-    Plate,
-    Section,
-    Table,
-    Text,
-    undrawn,
-)
+from mpgd.experiments.content import blocks
 from mpgd.experiments.content.tables import findings_table
 from mpgd.report.drawing import landscape, whole
 from mpgd.report.summary import tally_text
@@ -35,9 +17,10 @@ FIGURES: Final = "figures"
 CODE: Final = re.compile(r"`([^`<>&\n]+)`")
 ICONS: Final = {"supported": "✓", "contradicted": "✗", "undecided": "–"}
 Figures = dict[str, str]  # name of the file: SVG
+FILES: Final[Any] = {blocks.Plate: whole, blocks.Landscape: landscape}
 
 
-def render(page: Page) -> tuple[str, Figures]:
+def render(page: blocks.Page) -> tuple[str, Figures]:
     """Return the document and its figures."""
     figures: Figures = {}
     parts = [
@@ -55,57 +38,57 @@ def render(page: Page) -> tuple[str, Figures]:
     return "\n\n".join(part for part in parts if part) + "\n", figures
 
 
-def _claims(claims: Sequence[Claim]) -> str:
-    columns = tuple(Column(title) for title in ("claim of the paper", "setting", "verdict"))
+def _claims(claims: Sequence[blocks.Claim]) -> str:
+    columns = tuple(blocks.Column(title) for title in ("claim of the paper", "setting", "verdict"))
     rows = tuple(
-        (Cell(claim.text), Cell(tally.setting), Cell(tally_text(tally)))
+        (blocks.Cell(claim.text), blocks.Cell(tally.setting), blocks.Cell(tally_text(tally)))
         for claim in claims
         for tally in claim.tallies
     )
-    return _table(Table("", columns, rows)) if rows else ""
+    return _table(blocks.Table("", columns, rows)) if rows else ""
 
 
-def _section(section: Section, figures: Figures) -> Iterator[str]:
+def _section(section: blocks.Section, figures: Figures) -> Iterator[str]:
     yield f"## {_inline(section.title)}"
     for block in section.blocks:
         yield from _block(block, figures)
 
 
-def _block(block: Block, figures: Figures) -> Iterator[str]:
+def _block(block: blocks.Block, figures: Figures) -> Iterator[str]:
     match block:
-        case Text():
+        case blocks.Text():
             yield _inline(block.text)
-        case Commands():
+        case blocks.Commands():
             yield _code(block.lines)
-        case Missing():
+        case blocks.Missing():
             yield _inline(block.text)
             yield _code([block.command])
-        case Table():
+        case blocks.Table():
             yield f"**{_inline(block.caption)}**"
             yield _table(block)
-        case Findings():
+        case blocks.Findings():
             yield _table(findings_table(block))
             yield f"*{_inline(block.rule)}*"
-        case Plate() | Landscape():
+        case blocks.Plate() | blocks.Landscape():
             name = f"results-{block.name}.svg"
             try:
-                figures[name] = whole(block) if isinstance(block, Plate) else landscape(block)
-            except ODD as problem:
-                yield _inline(undrawn(block, problem).text)
+                figures[name] = FILES[type(block)](block)
+            except blocks.ODD as problem:
+                yield _inline(blocks.undrawn(block, problem).text)
                 return
             yield f"![{_inline(block.caption)}]({FIGURES}/{name})"
             yield f"*{_inline(block.caption)}*"
 
 
-def _table(table: Table) -> str:
-    heads = [f"{column.group}: {column.title}" if column.group else column.title
-             for column in table.columns]  # fmt: skip
+def _table(table: blocks.Table) -> str:
+    titles = [(column.group, column.title) for column in table.columns]
+    heads = [": ".join(filter(None, pair)) for pair in titles]
     lines = [heads, ["---"] * len(heads), *([_cell(cell) for cell in row] for row in table.rows)]
     escaped = [map(_plain, heads), *lines[1:]]
     return "\n".join(f"| {' | '.join(line)} |" for line in escaped)
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: blocks.Cell) -> str:
     verdict = f"{ICONS[cell.word]} {cell.word}" if cell.word else ""
     return " ".join(filter(None, [_plain(cell.text), verdict]))
 

@@ -1,7 +1,5 @@
 """The page: every section from the records of its experiment, and what is missing by name."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Container, Iterable, Sequence
 from typing import Final

@@ -1,7 +1,5 @@
 """The records of a store, sorted by experiment, and the files that are none."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,19 +14,12 @@ from mpgd.maps.tables import DRIVER_VERSION
 
 @dataclass(frozen=True)
 class Shelf:
-    """What a store holds.
+    """What a store holds."""
 
-    Attributes:
-        experiments: the usable records of each experiment.
-        unusable: names of files that are no usable record, with the reason.
-        unfinished: the runs that go on from a checkpoint.
-        earlier: records of an earlier driver, whose noise is other noise; they are only listed.
-    """
-
-    experiments: Mapping[str, Sequence[Record]]
-    unusable: Mapping[str, str]
-    unfinished: Sequence[Run] = ()
-    earlier: Sequence[Record] = ()
+    experiments: Mapping[str, Sequence[Record]]  # the usable records of each experiment
+    unusable: Mapping[str, str]  # names of files that are no usable record, with the reason
+    unfinished: Sequence[Run] = ()  # the runs that go on from a checkpoint
+    earlier: Sequence[Record] = ()  # of an earlier driver, so of other noise: only listed
 
     def __getitem__(self, experiment: str) -> list[Record]:
         """Return the records of an experiment, none if it was not run."""

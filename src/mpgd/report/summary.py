@@ -1,7 +1,5 @@
 """The summary: verdicts counted for each claim of the paper, and the same in words."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -83,7 +81,7 @@ def _overall(found: Sequence[Claim]) -> str:
             said.append(f"{of}{TESTED if basis == 'stated' else ''}: {', '.join(parts)}.")
     if any("mixed" in verdicts(found, basis) for basis in SENTENCES):
         said.append("Mixed: comparisons of one claim disagree.")
-    if others := sum(not _bases(claim) & set(SENTENCES) for claim in found):
+    if others := sum({t.basis for t in claim.tallies}.isdisjoint(SENTENCES) for claim in found):
         said.append(
             f"{others} more were tested on what is not in the paper (other data, a reduced "
             "study), and are not counted."
@@ -100,7 +98,3 @@ def verdicts(found: Iterable[Claim], basis: Basis) -> Counter[str]:
 def _verdict(claim: Claim, basis: Basis) -> str | None:
     words = {word for tally in claim.tallies if tally.basis == basis for word, _ in tally.counts}
     return words.pop() if len(words) == 1 else MIXED if words else None
-
-
-def _bases(claim: Claim) -> set[Basis]:
-    return {tally.basis for tally in claim.tallies}

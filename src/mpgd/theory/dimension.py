@@ -30,8 +30,6 @@ reads 1.77 at n = 16384, not 2, and a stable one of alpha 1.8 reads 1.67.
 References: Adams et al. (2020) and Schweinhart (2021) for trees; Birdal et al. (2021).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial

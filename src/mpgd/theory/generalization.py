@@ -14,8 +14,6 @@ are arguments without a default, so that no number here claims more than the the
 be measured is the gap itself: ``worst_gap``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import isfinite, log, sqrt
 

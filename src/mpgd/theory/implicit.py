@@ -25,8 +25,6 @@ with one driver per coordinate only the diagonal of P_ij enters. Nothing here is
 Reference: Lim, Wan & Simsekli (2022), Theorem 4.3; the derivation is in docs/implicit.md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -129,7 +127,11 @@ def implicit_regularizer(
     drives += [Drive(v2, b, False, False, covariance(v2, steps))] if b else []
     stderr = 0.0
     if method == "exact":
-        _check_dimension(xbar.shape[1])
+        if xbar.shape[1] > EXACT_LIMIT:
+            raise ValueError(
+                f"method='exact' takes at most {EXACT_LIMIT} parameters, got {xbar.shape[1]}: use "
+                "method='pathwise'"
+            )
         trace, third, cross = exact_parts(loss, xbar, m, drives)
     else:
         paths = check_integer("paths", paths, 2)
@@ -165,13 +167,6 @@ def _start(x0: Tensor) -> Tensor:
         got = tuple(x0.shape) if isinstance(x0, Tensor) else type(x0).__name__
         raise ValueError(f"x0 must be a tensor of shape (d,), d >= 1, got {got}")
     return x0.detach().to(torch.float64)
-
-
-def _check_dimension(d: int) -> None:
-    if d > EXACT_LIMIT:
-        raise ValueError(
-            f"method='exact' takes at most {EXACT_LIMIT} parameters, got {d}: use method='pathwise'"
-        )
 
 
 def _unperturbed(loss: Loss, x: Tensor, m: float, steps: int) -> Tensor:

@@ -6,8 +6,6 @@
 so that a driver's part of g is its coupling, (coordinate, value), times its values.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

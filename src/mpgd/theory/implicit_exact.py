@@ -8,8 +8,6 @@ so C = sum_ij R(i-j) M_i M_j^T, summed over the drivers, and the mean of -a v1_k
 -a sum_j R1(k-j) M_j, of which one driver per coordinate leaves the diagonal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch

@@ -19,8 +19,6 @@ is the antithetic pair v2, -v2.) Two things are not left to chance:
     variate, unbiased however roughly q is an eigenvector.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from math import sqrt
 
@@ -102,11 +100,9 @@ def _along(
 
 def _second_moments(drive: Drive, xbar: Tensor, adjoint: Tensor) -> Tensor:
     """Return E (q^T phi_k)^2 for every q, where q^T phi_k = sum_i adjoint_(i+1)^T B(xbar_i) v_i."""
-    rows = [
-        drive.forcing(later, x).sum(dim=1, keepdim=True) if drive.shared
-        else drive.forcing(later, x) for later, x in zip(adjoint[1:], xbar[:-1], strict=True)
-    ]  # fmt: skip
-    b = torch.stack(rows)
+    pairs = zip(adjoint[1:], xbar[:-1], strict=True)
+    b = torch.stack([drive.forcing(later, x) for later, x in pairs])
+    b = b.sum(dim=2, keepdim=True) if drive.shared else b
     return torch.einsum("iqr,ij,jqr->q", b, drive.R.to(b), b)
 
 

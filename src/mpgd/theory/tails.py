@@ -31,8 +31,6 @@ References: Mohammadi, Mohammadpour & Ogata (2015); Hill (1975); McCulloch (1986
 Koutrouvelis (1980); Hall & Sheather (1988) for the spacing behind the quantiles' errors.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache

@@ -94,7 +94,7 @@ def test_ks_distance_is_scipys() -> None:
 def test_a_noise_near_gamma_one_has_no_distance_but_has_its_numbers(tmp_path: Path) -> None:
     heavy = ChaoticNoise(0.97)
     assert noise.describe(heavy, 100, 50, seed=0)["ks_limit"] is None
-    noise.plot(heavy, 100, 50, seed=0).savefig(tmp_path / "heavy.svg")
+    noise.plot(heavy, 100, 50, 0, tmp_path / "heavy.svg")
 
 
 def test_the_registry() -> None:

@@ -1,14 +1,13 @@
 """The rows of the tables on airfoil self-noise, what the paper prints in them, its claims."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from mpgd.experiments.banks.released import SWITCHES
 from mpgd.experiments.comparison import Comparison, by_protocol
-from mpgd.experiments.schemes import PLAIN, SYMMETRIC, VARIANTS, Scheme, runs_of
-from mpgd.experiments.statistics import Columns
+from mpgd.experiments.schemes import PLAIN, SCRIPTED, SYMMETRIC, Scheme, mpgd, runs_of
+from mpgd.experiments.statistics import Columns, column
 from mpgd.experiments.store import Run
 
 GAMMAS: Final = (0.55, 0.6, 0.65, 0.7)
@@ -18,7 +17,6 @@ LEVELS: Final = {PLAIN: (0.01, 0.02), SYMMETRIC: (0.01, 0.01)}  # mu, sigma of t
 RELEASED_LOWER: Final = (0.01, 0.01)  # what plain rows with beta > 0 were run with
 FIXED: Final[dict[str, Any]] = {"widths": [5, 16, 1], "eta": 0.1, "steps": 3000}
 BATCH: Final = 32
-SCRIPTED: Final = "script"  # how a run is computed: one net at a time
 
 PRINTED: Final = {  # scheme: test RMSE, gap; mean (sample std) of five seeds
     "gd": ("0.4309 (0.0595)", "0.2411 (0.0110)"),
@@ -61,46 +59,39 @@ def schemes(protocol: str) -> list[Scheme]:
 
 
 def _paper() -> list[Scheme]:
-    found = [Scheme("none")]
-    for variant in VARIANTS:
-        symmetric, (mu, sigma) = variant == SYMMETRIC, LEVELS[variant]
+    found = [Scheme()]
+    for variant, (mu, sigma) in LEVELS.items():
+        symmetric = variant == SYMMETRIC
         found.append(Scheme("langevin", symmetric, mu=mu, sigma=sigma))
         found += [Scheme("matched", symmetric, gamma, mu=mu, sigma=sigma) for gamma in GAMMAS]
-    for gamma in GAMMAS:
-        for beta in BETAS:
-            for variant in VARIANTS:
-                level = LEVELS[variant]
-                found.append(Scheme("chaotic", variant == SYMMETRIC, gamma, beta, *level))
-    return [*found, Scheme("none", batch=BATCH)]
+    return [*found, *map(_with_levels, mpgd(GAMMAS, BETAS, Scheme("chaotic"))), Scheme(batch=BATCH)]
+
+
+def _with_levels(scheme: Scheme) -> Scheme:
+    mu, sigma = LEVELS[scheme.variant or PLAIN]
+    if scheme.noise == "switched" and (scheme.symmetric or scheme.beta):
+        mu, sigma = RELEASED_LOWER
+    return replace(scheme, mu=mu, sigma=sigma)
 
 
 def _released() -> list[Scheme]:
     mu, sigma = LEVELS[PLAIN]
-    found = [
-        Scheme("none", how=SCRIPTED, dtype="float32", step="rounded twice"),
-        Scheme("released_gaussian", mu=mu, sigma=sigma, how=SCRIPTED, dtype="float32"),
+    script = Scheme(how=SCRIPTED, dtype="float32")
+    switched = mpgd(GAMMAS, BETAS, Scheme("switched", switches=SWITCHES))
+    return [
+        replace(script, step="rounded twice"),
+        replace(script, noise="released_gaussian", mu=mu, sigma=sigma),
+        *map(_with_levels, switched),
     ]
-    for gamma in GAMMAS:
-        for beta in BETAS:
-            for variant in VARIANTS:
-                as_text = variant == PLAIN and beta == 0.0
-                level = LEVELS[PLAIN] if as_text else RELEASED_LOWER
-                symmetric = variant == SYMMETRIC
-                found.append(Scheme("switched", symmetric, gamma, beta, *level, SWITCHES))
-    return found
 
 
 def measures(protocol: str) -> tuple[Columns, ...]:
     """Return what a protocol's tables show; the scripts' gap is another quantity."""
     gap = "gap" if protocol == "paper" else "released_gap"
     return (
-        Columns("test_rmse", "test RMSE", 4, _printed(0), "lower", "test RMSE"),
-        Columns(gap, "RMSE gap", 4, _printed(1), "lower", "gap"),
+        Columns("test_rmse", "test RMSE", 4, column(PRINTED, 0), "lower", "test RMSE"),
+        Columns(gap, "RMSE gap", 4, column(PRINTED, 1), "lower", "gap"),
     )
-
-
-def _printed(place: int) -> Callable[[str], str]:
-    return lambda name: PRINTED.get(name, ("", ""))[place]
 
 
 COMPARISON: Final = Comparison(by_protocol("airfoil"), schemes, measures, 4, CLAIMED)

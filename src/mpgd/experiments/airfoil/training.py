@@ -1,19 +1,18 @@
 """How airfoil's nets are trained: many at once, or one at a time as the authors' script does."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from mpgd.experiments.airfoil.runs import FIXED, SCRIPTED
+from mpgd.experiments.airfoil.runs import FIXED
 from mpgd.experiments.data.airfoil import airfoil as load_split
 from mpgd.experiments.data.sources import Split
 from mpgd.experiments.nets.layout import Layout
 from mpgd.experiments.nets.losses import mean_square
 from mpgd.experiments.runner import LARGEST
+from mpgd.experiments.schemes import is_scripted
 from mpgd.experiments.store import Run
 from mpgd.experiments.training import Problem, Result
 from mpgd.experiments.training import train as train_nets
@@ -21,17 +20,17 @@ from mpgd.experiments.training import train as train_nets
 
 def largest(task: Run) -> int:
     """Return how many runs may be trained with this one."""
-    return 1 if task.hyperparameters.get("how") == SCRIPTED else LARGEST
+    return 1 if is_scripted(task) else LARGEST
 
 
 def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
     """Yield the metrics and the curve of the training loss of each run."""
     split = load_split(data)
-    for task in (run for run in runs if run.hyperparameters.get("how") == SCRIPTED):
+    for task in filter(is_scripted, runs):
         h = task.hyperparameters
         outputs = script(split, task.seed, h["steps"], h.get("mu", 0.0), h.get("sigma", 0.0))
         yield task, metrics(*outputs, _in(torch.float32, split)), {}
-    together = [run for run in runs if run.hyperparameters.get("how") != SCRIPTED]
+    together = [run for run in runs if not is_scripted(run)]
     if not together:
         return
     split = _in(torch.float64, split)

@@ -12,21 +12,19 @@ Gaussian. On ECG5000 ``paper`` means the text's one hidden layer.
 Reference: Lim, Wan & Simsekli (2022), Section 5 and Appendix F, and the scripts released with it.
 """
 
-from mpgd.experiments import EXPERIMENTS
 from mpgd.experiments.audit.runs import STUDIES, needs, told, wanted
 from mpgd.experiments.audit.runs import all_tasks as tasks
-from mpgd.experiments.audit.section import PART
+from mpgd.experiments.audit.section import blocks
 from mpgd.experiments.audit.training import largest, train
-from mpgd.experiments.experiment import Experiment
+from mpgd.experiments.experiment import Experiment, Part
 
 EXPERIMENT = Experiment(
     name="audit",
-    title=EXPERIMENTS["audit"].title,
     runs=tasks,
     train=train,
     told=told,
     needs=needs,
-    section=PART,
+    section=Part("The audit", blocks, tuple(STUDIES), place=8),
     also=tuple(source for study in STUDIES.values() for source in study.experiment.data),
     largest=largest,
     wanted=wanted,

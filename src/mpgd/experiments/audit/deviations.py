@@ -4,8 +4,6 @@ Deviations of the noise are switches of `banks.released`, those of the valley ar
 `valley.switches`. The others change a net's run here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import replace
 from math import sqrt

@@ -1,11 +1,9 @@
 """The cases of the audit: rows of the experiments' tables, and the deviations tried on them."""
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from mpgd.experiments import Context, airfoil, ecg, valley
 from mpgd.experiments.airfoil.runs import tasks as airfoil_tasks
@@ -20,6 +18,8 @@ from mpgd.experiments.statistics import Difference, Summary, by_seed, paired, su
 from mpgd.experiments.store import Record, Run
 from mpgd.experiments.valley import switches
 from mpgd.experiments.valley.runs import tasks as valley_tasks
+
+Tasks = Callable[[str, Sequence[int], int | None], list[Run]]  # of protocol, seeds and steps
 
 PAPER, TOGETHER = "paper", "all together"  # the first and the last row of a table
 SYMMETRIC: Final = ("control", *SWITCHES)
@@ -50,28 +50,16 @@ class Case:
 
 @dataclass(frozen=True)
 class Study:
-    """An experiment that is audited.
+    """An experiment that is audited; without steps its ``tasks`` have the paper's."""
 
-    Attributes:
-        experiment: what it is.
-        tasks: returns its runs of (protocol, seeds, steps); no steps are the paper's.
-        metrics: what is shown: its title and digits.
-        cases: the rows.
-    """
-
-    experiment: Experiment
-    tasks: Callable[[str, Sequence[int], int | None], list[Run]]
-    metrics: Mapping[str, tuple[str, int]]
-    cases: tuple[Case, ...]
+    experiment: Experiment  # what it is
+    tasks: Tasks
+    metrics: Mapping[str, tuple[str, int]]  # what is shown: its title and digits
+    cases: tuple[Case, ...]  # the rows
 
 
-def _ecg_tasks(protocol: str, seeds: Sequence[int], steps: int | None) -> list[Run]:
-    shorter = {} if steps is None else {"steps": steps, "stop": steps // 2}
-    return ecg_tasks(protocol, seeds, FIXED | shorter)
-
-
-def _of(tasks: Callable[..., list[Run]]) -> Callable[[str, Sequence[int], int | None], list[Run]]:
-    return lambda protocol, seeds, steps: tasks(protocol, seeds, *([steps] if steps else []))
+def _of(tasks: Callable[..., list[Run]], size: Callable[[int], Any] = int) -> Tasks:
+    return lambda protocol, seeds, steps: tasks(protocol, seeds, *([size(steps)] if steps else []))
 
 
 STUDIES: Final = {
@@ -88,7 +76,7 @@ STUDIES: Final = {
     ),
     "ecg": Study(
         ecg.EXPERIMENT,
-        _ecg_tasks,
+        _of(ecg_tasks, lambda steps: FIXED | {"steps": steps, "stop": steps // 2}),
         {"test_accuracy": ("test accuracy, %", 2)},
         (
             Case(GD, ("two_layers",)),
@@ -128,12 +116,8 @@ def all_tasks(protocol: str, seeds: Sequence[int], steps: int | None = None) -> 
 
 def tasks(name: str, seeds: Sequence[int], steps: int | None = None) -> list[Run]:
     """Return all runs of a study; those with a deviation are ``audit``'s, the rest its own."""
-    return [
-        task
-        for case in STUDIES[name].cases
-        for each in lines(name, case, seeds, steps).values()
-        for task in each
-    ]
+    found = [lines(name, case, seeds, steps).values() for case in STUDIES[name].cases]
+    return [task for each in found for line in each for task in line]
 
 
 def study_of(run: Run) -> str:
@@ -175,37 +159,24 @@ def _with(task: Run, deviation: str) -> Run:
 
 @dataclass(frozen=True)
 class Compared:
-    """A case's runs beside those of the text's protocol.
+    """A case's runs beside those of the text's protocol."""
 
-    Attributes:
-        study: the experiment it belongs to.
-        scheme: its row there.
-        metrics: what is shown: its title and digits.
-        lines: for each deviation and metric our numbers, and their difference to ``paper``.
-    """
-
-    study: str
-    scheme: Scheme
-    metrics: Sequence[tuple[str, int]]
-    lines: Mapping[str, Sequence[tuple[Summary, Difference | None]]]
+    study: str  # the experiment it belongs to
+    scheme: Scheme  # its row there
+    metrics: Sequence[tuple[str, int]]  # what is shown: its title and digits
+    lines: Mapping[str, Sequence[tuple[Summary, Difference | None]]]  # numbers, difference to paper
 
     @property
     def table(self) -> Table:
         """The same as a table."""
         columns = [title for what, _ in self.metrics for title in (what, "minus paper")]
-        rows = [
-            [
-                label,
-                *(text for pair in zip(self.metrics, line, strict=True) for text in _texts(*pair)),
-            ]
-            for label, line in self.lines.items()
-        ]
+        rows = [[label, *self._texts(line)] for label, line in self.lines.items()]
         return f"audit, {self.study}, {self.scheme}", ["deviation", *columns], rows
 
-
-def _texts(metric: tuple[str, int], found: tuple[Summary, Difference | None]) -> tuple[str, str]:
-    (_, digits), (ours, difference) = metric, found
-    return ours.text(digits), difference.text(digits) if difference else ""
+    def _texts(self, line: Sequence[tuple[Summary, Difference | None]]) -> Iterator[str]:
+        for (_, digits), (ours, difference) in zip(self.metrics, line, strict=True):
+            yield ours.text(digits)
+            yield difference.text(digits) if difference else ""
 
 
 def told(records: Iterable[Record]) -> list[Table]:

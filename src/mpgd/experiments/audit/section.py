@@ -1,20 +1,16 @@
 """The audit: what each deviation of the authors' scripts does, alone and together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from math import isfinite
 from typing import Any, Final
 
 import numpy as np
 
 from mpgd.experiments.audit.deviations import DEVIATIONS
-from mpgd.experiments.audit.runs import PAPER, STUDIES, TOGETHER, Compared, compared
-from mpgd.experiments.content.blocks import Block, Panel, Plate, Table, Text
+from mpgd.experiments.audit.runs import PAPER, TOGETHER, Compared, compared
+from mpgd.experiments.content.blocks import Block, Panel, Plate, Table, Text, panel
 from mpgd.experiments.content.style import BLUE, GREY, RED
 from mpgd.experiments.content.tables import table
-from mpgd.experiments.experiment import Part
 from mpgd.experiments.statistics import Difference
 from mpgd.experiments.store import Record
 
@@ -58,8 +54,8 @@ def _panels(case: Compared) -> Iterator[Panel]:
     for place, (metric, _) in enumerate(case.metrics):
         pairs = {label: line[place][1] for label, line in case.lines.items()}
         differences = {label: found for label, found in pairs.items() if found}
-        draw = partial(_draw, differences=differences, title=_named(case), metric=metric)
-        yield Panel(draw, f"{_named(case)}: change of {metric} by each deviation.", left=0.34)
+        alt = f"{_named(case)}: change of {metric} by each deviation."
+        yield panel(alt, _draw, differences, _named(case), metric, left=0.34)
 
 
 def _draw(ax: Any, differences: Mapping[str, Difference], title: str, metric: str) -> None:
@@ -74,6 +70,3 @@ def _draw(ax: Any, differences: Mapping[str, Difference], title: str, metric: st
     ax.locator_params(axis="x", nbins=5)
     ax.set(ylim=(len(held) - 0.5, -0.5), xlabel=f"change of {metric}")
     ax.set_title(title, fontsize=8.5)
-
-
-PART: Final = Part("The audit", blocks, tuple(STUDIES), place=8)

@@ -1,7 +1,5 @@
 """How the audit's runs are trained: as those of their studies."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

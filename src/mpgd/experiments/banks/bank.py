@@ -5,9 +5,8 @@ tensor has the drivers of (s, t, driver, i). All runs of one scheme share a map,
 are one tensor (driver, run, element) that is advanced in one go.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -23,17 +22,10 @@ Shapes = Sequence[tuple[int, ...]]
 
 
 class NoiseBank:
-    """Some drivers of every element of every run.
+    """Some drivers of every element of every run: multiplicative, additive, and their twins.
 
-    Args:
-        noise: the noise; all runs share it.
-        seeds: one per run.
-        shapes: of the tensors of a run, in order.
-        drivers: 0 multiplicative, 1 additive, 2 and 3 their twins.
-
-    Attributes:
-        words: the states of a chaotic noise, (driver, run, element).
-        step: how many steps were taken.
+    They are numbered 0 to 3. After ``step`` steps ``words`` holds the states of a chaotic noise,
+    (driver, run, element).
 
     Examples:
         >>> bank = NoiseBank(ChaoticNoise(0.6), seeds=[1, 2], shapes=[(3, 4), (3,)], drivers=[0, 1])
@@ -48,15 +40,9 @@ class NoiseBank:
         sizes = [prod(shape) for shape in shapes]
         self._sizes = torch.tensor(sizes)
         self._index = torch.cat([torch.arange(size) for size in sizes])
-        self._keys = torch.tensor(
-            [
-                [
-                    [make_key(seed, ordinal, driver) for ordinal in range(len(sizes))]
-                    for seed in seeds
-                ]
-                for driver in drivers
-            ]
-        )
+        every = product(drivers, seeds, range(len(sizes)))
+        keys = [make_key(seed, ordinal, driver) for driver, seed, ordinal in every]
+        self._keys = torch.tensor(keys).view(len(drivers), len(seeds), -1)
         self.words: Tensor | None = None
         if isinstance(noise, ChaoticNoise):
             rows = [_start(noise, seed, shapes, driver) for driver in drivers for seed in seeds]
@@ -84,9 +70,8 @@ class NoiseBank:
         value = torch.empty_like(self.words, dtype=torch.float64)
         states, values = flat(self.words), flat(value)
         keys, step = self._keys.view(-1).numpy().view(np.uint64), np.uint64(self.step)
-        advance_tensors(
-            states, values, self._sizes.numpy(), keys, step, *arguments(self.noise.driver)
-        )
+        constants = arguments(self.noise.driver)
+        advance_tensors(states, values, self._sizes.numpy(), keys, step, *constants)
         return value
 
     def _plain(self) -> Tensor:

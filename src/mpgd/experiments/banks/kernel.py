@@ -1,7 +1,5 @@
 """The bank's passes over memory, compiled by numba; import it only where numba is installed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from mpgd.noise.engines.compiled import jitted
@@ -37,15 +35,9 @@ def advance_tensors(
 def write_terms(
     out: Floats, v: Floats, twin: Floats, places: Any, strengths: Floats, symmetric: Any
 ) -> None:
-    """Write `update.term` of every row: strength times v, or times v - twin.
+    """Write `update.term` of every row: strength times v, or times v - twin where ``symmetric``.
 
-    Args:
-        out: (row, element).
-        v: (seed, element).
-        twin: the same; not read without a symmetric row.
-        places: the seed of each row.
-        strengths: of each row.
-        symmetric: whether a row takes its twin off.
+    ``out`` is (row, element), ``v`` and ``twin`` (seed, element); ``places`` has each row's seed.
     """
     for row in range(len(out)):
         place, strength = places[row], strengths[row]

@@ -16,8 +16,6 @@ them it is what the scripts compute, as far as a description goes:
 The released Gaussian is `released_gaussian`. Nothing here is taken from those scripts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -50,6 +48,7 @@ SWITCHES: Final = (
 ITERATES: Final = 10_000
 FIRST_SEED: Final = 123_456
 TWIN_OFFSET: Final = 100
+APART: Final = 50_000  # from the seeds of the first driver, where there is a second
 TWIN: Final = 2  # drivers 0 and 1 have 2 and 3 as twins
 SIGN_KEY: Final = 0x51695  # of the hash that draws signs
 
@@ -58,12 +57,6 @@ SIGN_KEY: Final = 0x51695  # of the hash that draws signs
 class SwitchedNoise:
     """The perturbations of a run as a table over time, with some deviations switched on.
 
-    Args:
-        gamma: the exponent of both drivers.
-        beta: the skewness of both.
-        symmetric: take differences of two orbits.
-        switches: the deviations, names in `SWITCHES`.
-
     Examples:
         >>> noise = SwitchedNoise(0.6, 0.5, switches=frozenset(["reshaped"]))
         >>> multiplicative, additive = noise.tables(seed=1, shapes=[(2, 3), (2,)], steps=5)
@@ -71,10 +64,10 @@ class SwitchedNoise:
         torch.Size([5, 8])
     """
 
-    gamma: float
-    beta: float
-    symmetric: bool = False
-    switches: frozenset[str] = frozenset()
+    gamma: float  # the exponent of both drivers
+    beta: float  # the skewness of both
+    symmetric: bool = False  # take differences of two orbits
+    switches: frozenset[str] = frozenset()  # the deviations, names in `SWITCHES`
 
     def __post_init__(self) -> None:
         unknown = self.switches - set(SWITCHES)
@@ -115,10 +108,13 @@ class SwitchedNoise:
     def _named(self, seed: int, driver: int, ordinal: int, size: int) -> Integers:
         if self.has("same_seeds"):
             twin, additive = divmod(driver, TWIN)
-            first = FIRST_SEED + seed + 50_000 * additive + TWIN_OFFSET * twin
+            first = self._first_seed(seed, twin) + APART * additive
             return np.arange(first, first + size, dtype=np.uint64)
         key = make_key(seed, ordinal, driver)
         return hash_elements(torch.arange(size), key).numpy().view(np.uint64)
+
+    def _first_seed(self, seed: int, twin: int) -> int:
+        return FIRST_SEED + seed + TWIN_OFFSET * twin
 
     def _uniforms(self, orbits: Integers) -> Array:
         """Return the first uniform of each orbit."""
@@ -129,8 +125,9 @@ class SwitchedNoise:
     def _values(self, orbits: Integers, deltas: Integers, steps: int) -> Array:
         """Return chi v, (time, orbit); signs are drawn as for the orbits ``deltas``."""
         y_star, (c0, c1) = ThalerMap(self.gamma).y_star, values(self.gamma)
-        y, chi = self._start(orbits), self._first_sign(deltas)
-        delta = self._signs(self._uniforms(deltas)) if self.has("constant_sign") else None
+        y, chi, delta = self._start(orbits), self._drawn(deltas, -1), None
+        if self.has("constant_sign"):
+            chi, delta = np.ones(len(deltas)), self._signs(self._uniforms(deltas))
         table = np.empty((steps, len(y)))
         for k in range(steps):
             in_Z = y > y_star
@@ -146,9 +143,6 @@ class SwitchedNoise:
         if self.has("iterated_start"):
             return _iterated(uniforms.tobytes(), self.gamma, ITERATES)
         return ThalerMap(self.gamma).quantile(uniforms)
-
-    def _first_sign(self, orbits: Integers) -> Array:
-        return np.ones(len(orbits)) if self.has("constant_sign") else self._drawn(orbits, -1)
 
     def _drawn(self, orbits: Integers, step: int) -> Array:
         """Return the sign each orbit draws at a step."""

@@ -11,10 +11,10 @@ Runs with the same driver share its orbits, so a scheme more costs little. Noise
 who trains beside a run, in bits.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from functools import partial
 from math import prod, sqrt
 from typing import Final, Protocol
 
@@ -51,17 +51,14 @@ def perturbations(
     for row, run in enumerate(runs):
         check_choice("noise", run.hyperparameters.get("noise", "none"), NOISES)
         groups[driver(run)].append((row, run))
-    sources: list[Source] = []
-    for (noise, *_), rows in groups.items():
-        if noise == "chaotic":
-            sources.append(Orbits(rows, shapes, dtype))
-        elif noise == "gaussian":
-            sources.append(Normals(rows, shapes, dtype))
-        elif noise == "switched":
-            sources.append(Tables(rows, shapes, dtype))
-        elif noise == "released_gaussian":
-            sources.append(ReleasedNormals(rows, shapes, dtype, layout))
-    return sources
+    kinds: dict[Hashable, Callable[..., Source]] = {
+        "chaotic": Orbits,
+        "gaussian": Normals,
+        "switched": Tables,
+        "released_gaussian": partial(ReleasedNormals, layout),
+    }
+    held = [(kinds[name], rows) for (name, *_), rows in groups.items() if name != "none"]
+    return [make(rows, shapes, dtype) for make, rows in held]
 
 
 def driver(run: Run) -> tuple[Hashable, ...]:
@@ -125,11 +122,7 @@ class Orbits:
         """Return m and n of this step."""
         values = self.bank.next()
         make = self._fused if self.bank.is_fused else self._plain
-        m, n = (
-            make(level, v, twin)
-            for level, v, twin in zip((self.mu, self.sigma), values[:2], values[-2:], strict=True)
-        )
-        return m, n
+        return make(self.mu, values[0], values[-2]), make(self.sigma, values[1], values[-1])
 
     def _plain(self, level: Tensor, v: Tensor, twin: Tensor) -> Tensor:
         off = twin[self.places] * self.symmetric[:, None]
@@ -200,9 +193,7 @@ def _shared_tables(
     noise: SwitchedNoise, seeds: list[int], sizes: list[int], steps: int
 ) -> Tabulated:
     """Return one table for all runs: with same seeds, element i of run s is column s + i of it."""
-    transposed = SwitchedNoise(
-        noise.gamma, noise.beta, noise.symmetric, noise.switches - {"reshaped"}
-    )
+    transposed = replace(noise, switches=noise.switches - {"reshaped"})
     width = max(sizes) + max(seeds) - min(seeds)
     v1, v2 = transposed.tables(min(seeds), [(width,)], steps)
     columns = (torch.tensor(seeds) - min(seeds))[:, None]
@@ -218,18 +209,17 @@ class ReleasedNormals:
     """The authors' Gaussian: from torch's generator as the initialisation of the net left it."""
 
     def __init__(
-        self, rows: Rows, shapes: Shapes, dtype: torch.dtype, layout: Layout | None
+        self, layout: Layout | None, rows: Rows, shapes: Shapes, dtype: torch.dtype
     ) -> None:
         if layout is None:
             raise ValueError("released_gaussian follows the initialisation of a net, got no layout")
         self.rows, self.mu, self.sigma = _columns(rows)
         self.shapes, self.dtype = shapes, dtype
+        self.states = []
         with torch.random.fork_rng():
-            self.states = [self._state(layout, run.seed) for _, run in rows]
-
-    def _state(self, layout: Layout, seed: int) -> Tensor:
-        layout.seeded(seed, self.dtype)
-        return torch.random.get_rng_state()
+            for _, run in rows:
+                layout.seeded(run.seed, dtype)
+                self.states.append(torch.random.get_rng_state())
 
     def next(self) -> tuple[Tensor, Tensor]:
         """Return m and n of this step; the additive term enters with -sigma."""

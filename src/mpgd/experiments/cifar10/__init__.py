@@ -20,13 +20,12 @@ Gaussian comes from our generator, so that only its law is theirs.
 Reference: Lim, Wan & Simsekli (2022), Section 5.3 and Appendix F.3.
 """
 
-from mpgd.experiments import EXPERIMENTS
 from mpgd.experiments.cifar10.reproduction import run
 from mpgd.experiments.cifar10.runs import COMPARISON, ONE_STEP, tasks
-from mpgd.experiments.cifar10.section import PART
+from mpgd.experiments.cifar10.section import blocks
 from mpgd.experiments.cifar10.training import train_all
 from mpgd.experiments.data.cifar10 import BINARY
-from mpgd.experiments.experiment import Experiment
+from mpgd.experiments.experiment import Experiment, Part
 from mpgd.experiments.schema import Needs
 from mpgd.experiments.schemes import KINDS
 
@@ -39,12 +38,11 @@ NEEDS = Needs(
 TIMED = Needs((*NEEDS.metrics, "training_seconds", "cpu_seconds"), choices=NEEDS.choices)
 EXPERIMENT = Experiment(
     name="cifar10",
-    title=EXPERIMENTS["cifar10"].title,
     runs=tasks,
     train=train_all,
     told=COMPARISON.told,
     needs=lambda run: TIMED if run.hyperparameters.get("study") == ONE_STEP else NEEDS,
-    section=PART,
+    section=Part("CIFAR-10", blocks, place=6),
     data=(BINARY,),
     on_request=True,
     largest=lambda run: 1,

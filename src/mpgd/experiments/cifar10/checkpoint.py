@@ -5,8 +5,6 @@ with its orbits, and the curves so far. It is written to a temporary name, synce
 that there is always a whole one, and it is taken away when the run is in the store.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import logging
@@ -56,17 +54,11 @@ class Progress:
 
 @dataclass
 class Checkpoint:
-    """The file of one run.
+    """The file of one run."""
 
-    Attributes:
-        run: whose state it holds.
-        folder: where it lies; None keeps nothing.
-        every: the least number of seconds between two writes.
-    """
-
-    run: Run
-    folder: Path | None
-    every: float = EVERY
+    run: Run  # whose state it holds
+    folder: Path | None  # where it lies; None keeps nothing
+    every: float = EVERY  # the least number of seconds between two writes
     written: float = field(default_factory=time.monotonic)
 
     @property

@@ -6,8 +6,6 @@ result is divided by its channel standard deviations. The draws of image i at st
 (seed, k, i): a run that is resumed, reordered or spread over processes sees the same images.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -59,25 +57,15 @@ def draws(index: Tensor, places: int, seed: int, step: int) -> tuple[Tensor, Ten
 
 @dataclass
 class Blocks:
-    """A training set in blocks, as `mpgd.full_batch` goes through it.
+    """A training set in blocks, as `mpgd.full_batch` goes through it."""
 
-    Attributes:
-        images: the training set.
-        size: of a block; the last may be smaller.
-        seed: of the augmentation.
-        weights: one factor for each block; blocks beyond them are left out.
-        part: the numbers of the blocks to go through, by default all.
-        dtype: of the images.
-        step: the present one; it decides the augmentation.
-    """
-
-    images: Images
-    size: int
-    seed: int
-    weights: Sequence[float]
-    part: Sequence[int] | None = None
-    dtype: torch.dtype = torch.float32
-    step: int = 0
+    images: Images  # the training set
+    size: int  # of a block; the last may be smaller
+    seed: int  # of the augmentation
+    weights: Sequence[float]  # one factor for each block; blocks beyond them are left out
+    part: Sequence[int] | None = None  # the numbers of the blocks to go through, by default all
+    dtype: torch.dtype = torch.float32  # of the images
+    step: int = 0  # the present one; it decides the augmentation
 
     def __iter__(self) -> Iterator[Batch]:
         """Yield (images, (classes, weight)) of each block."""

@@ -4,24 +4,22 @@ It shows on a machine without a GPU that the full recipe of `cifar10.runs` runs 
 the same network, blocks, augmentation and noise, stopped after the first step.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from mpgd.experiments import EXPERIMENTS, Context
+from mpgd.experiments import Context
 from mpgd.experiments.cifar10 import TIMED
 from mpgd.experiments.cifar10.reproduction import check_device, trainer
-from mpgd.experiments.cifar10.runs import FULL, ONE_STEP, tasks
+from mpgd.experiments.cifar10.runs import BETA, FULL, ONE_STEP, tasks
 from mpgd.experiments.cifar10.training import train_all
 from mpgd.experiments.data.cifar10 import BINARY
 from mpgd.experiments.experiment import Experiment, tell
 from mpgd.experiments.runner import complete
-from mpgd.experiments.schemes import PLAIN, Scheme
+from mpgd.experiments.schemes import Scheme
 from mpgd.experiments.store import Record, Run
 
 STEP: Final[dict[str, Any]] = FULL | {"study": ONE_STEP, "steps": 1, "moments": 1}
-GAMMA: Final = 0.6
+SCHEME: Final = Scheme("chaotic", gamma=0.6, beta=BETA)
 
 
 def step_tasks(
@@ -29,11 +27,7 @@ def step_tasks(
 ) -> list[Run]:
     """Return the one run."""
     every = tasks("paper", [1], study or STEP | {"device": "cpu"})
-    schemes = {run.key: Scheme.of(run) for run in every}
-    own = [run for run in every if schemes[run.key].gamma == GAMMA]
-    return [
-        run for run in own if (schemes[run.key].kind, schemes[run.key].variant) == ("mpgd", PLAIN)
-    ]
+    return [run for run in every if run.scheme == str(SCHEME)]
 
 
 def run(context: Context, study: dict[str, Any] | None = None) -> None:
@@ -58,7 +52,6 @@ def told(records: Sequence[Record]) -> Iterator[str]:
 
 EXPERIMENT: Final = Experiment(
     name="cifar10_step",
-    title=EXPERIMENTS["cifar10_step"].title,
     runs=step_tasks,
     train=train_all,
     told=told,

@@ -10,16 +10,13 @@ In CIFAR-10 the seeds of an orbit are 2 s + i and those of its twin 123456 + s +
 any tensor in run s.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from mpgd.experiments.banks.released import FIRST_SEED, TWIN, Integers, SwitchedNoise
+from mpgd.experiments.banks.released import FIRST_SEED, SwitchedNoise
 from mpgd.experiments.cifar10.resnet import ResNet18
 from mpgd.noise import GaussianNoise
 from mpgd.noise.counter import flat_index, make_key, step_key
@@ -32,7 +29,6 @@ OPTIMIZERS: Final = {  # noise of a run: keywords of MPGD
     "matched": {"noise": "gaussian", "scaling": "matched"},
     "langevin": {"noise": "gaussian", "scaling": "langevin"},
 }
-APART: Final = 50_000  # from the seeds of the first driver, where there is a second
 SETTINGS: Final = ("mu", "sigma", "gamma", "beta", "symmetric")
 
 
@@ -96,9 +92,5 @@ def _add(p: Tensor, term: Tensor) -> None:
 class ScriptNoise(SwitchedNoise):
     """The authors' noise with the seeds of their CIFAR-10 script."""
 
-    def _named(self, seed: int, driver: int, ordinal: int, size: int) -> Integers:
-        if not self.has("same_seeds"):
-            return super()._named(seed, driver, ordinal, size)
-        twin, additive = divmod(driver, TWIN)
-        first = (FIRST_SEED + seed if twin else 2 * seed) + APART * additive
-        return np.arange(first, first + size, dtype=np.uint64)
+    def _first_seed(self, seed: int, twin: int) -> int:
+        return FIRST_SEED + seed if twin else 2 * seed

@@ -9,8 +9,6 @@ which is linear: a process that starts at zero has its own part of the sum after
 the factor (1 - m)^(blocks after its own). The first process starts at r_0 and the parts add up.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 from collections.abc import Iterator

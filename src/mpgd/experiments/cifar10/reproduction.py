@@ -1,7 +1,5 @@
 """How CIFAR-10 is reproduced: on one device, or by several processes that share a full batch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial

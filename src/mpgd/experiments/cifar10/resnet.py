@@ -12,8 +12,6 @@ starts at zero, so that each block starts as the identity.
 Reference: He et al. (2016); Lim, Wan & Simsekli (2022), Section 5.3.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 
@@ -35,9 +33,7 @@ class Block(nn.Module):
         self.shortcut: nn.Module = nn.Identity()
         if inner != outer or stride != 1:
             self.shortcut = nn.Sequential(
-                nn.AvgPool2d(stride),
-                nn.Conv2d(inner, outer, 1, bias=False),
-                nn.BatchNorm2d(outer),
+                nn.AvgPool2d(stride), nn.Conv2d(inner, outer, 1, bias=False), nn.BatchNorm2d(outer)
             )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -48,11 +44,8 @@ class Block(nn.Module):
 class ResNet18(nn.Module):
     """The network; ``stem`` is the input layer and ``norm`` the first batch norm.
 
-    Args:
-        width: channels of the first stage; 64 is the real network.
-        classes: outputs.
-        zero_init: start the last norm of each branch at zero.
-        seed: of the initial parameters; torch's global generator is put back afterwards.
+    ``width`` is that of the first stage, ``zero_init`` starts the last norm of each branch at zero.
+    Torch's global generator is put back afterwards.
 
     Examples:
         >>> sum(p.numel() for p in ResNet18().parameters())

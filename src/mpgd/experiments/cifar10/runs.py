@@ -1,15 +1,13 @@
 """The rows of the table on CIFAR-10, what the paper prints in them, its claims."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from mpgd.experiments.banks.released import SWITCHES
 from mpgd.experiments.comparison import Comparison
 from mpgd.experiments.schemes import Scheme, matched, mpgd, runs_of
-from mpgd.experiments.statistics import Columns
+from mpgd.experiments.statistics import Columns, column, grouped
 from mpgd.experiments.store import Record, Run
 
 GAMMAS: Final = (0.55, 0.6, 0.65, 0.7)
@@ -85,11 +83,8 @@ def tasks(
 ) -> list[Run]:
     """Return every row of the paper's table for these seeds, and further baselines.
 
-    Args:
-        protocol: whose noise.
-        seeds: of the runs.
-        study: the size, such as `FULL`, and the device.
-        deviations: names in `DEVIATIONS`; by default all if ``released``, none if ``paper``.
+    ``study`` is the size, such as `FULL`, and the device. ``deviations`` are names in `DEVIATIONS`;
+    by default all if ``released``, none if ``paper``.
     """
     if deviations is None:
         deviations = list(DEVIATIONS) if protocol == "released" else []
@@ -124,25 +119,16 @@ def _released() -> list[Scheme]:
     return [Scheme(), Scheme("released_gaussian", **LEVEL), *mpgd(GAMMAS, [BETA], switched)]
 
 
-def _printed(place: int) -> Callable[[str], str]:
-    return lambda name: PRINTED.get(name, ("", ""))[place]
-
-
+VALIDATION, GAP = "validation accuracy", "accuracy gap"  # as claims name them
 MEASURES: Final = (
-    Columns(
-        "val_accuracy", "validation accuracy, %", 2, _printed(0), "higher", "validation accuracy"
-    ),
-    Columns("accuracy_gap", "accuracy gap, %", 2, _printed(1), "lower", "accuracy gap"),
+    Columns("val_accuracy", f"{VALIDATION}, %", 2, column(PRINTED, 0), "higher", VALIDATION),
+    Columns("accuracy_gap", f"{GAP}, %", 2, column(PRINTED, 1), "lower", GAP),
 )
 
 
 def groups(records: Sequence[Record]) -> dict[str, list[Record]]:
     """Return the records of each study and protocol."""
-    found: dict[str, list[Record]] = {}
-    for record in records:
-        title = f"cifar10 ({record.run.hyperparameters['study']}), {record.run.protocol}"
-        found.setdefault(title, []).append(record)
-    return found
+    return grouped(records, lambda run: f"cifar10 ({run.hyperparameters['study']}), {run.protocol}")
 
 
 COMPARISON: Final = Comparison(groups, schemes, lambda protocol: MEASURES, 2)

@@ -1,28 +1,18 @@
 """CIFAR-10: validation accuracy and gap of ResNet-18, of the full recipe or a reduced study."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from mpgd.experiments.cifar10.runs import (
-    BETA,
-    COMPARISON,
-    FULL,
-    MEASURES,
-    ONE_STEP,
-    describe,
-    tasks,
-)
+from mpgd.experiments.cifar10 import runs
+from mpgd.experiments.cifar10.runs import COMPARISON, FULL, MEASURES, tasks
 from mpgd.experiments.comparison import IncompleteError
-from mpgd.experiments.content.blocks import Block, Findings, Panel, Plate, Text
+from mpgd.experiments.content.blocks import Block, Findings, Panel, Plate, Text, panel
 from mpgd.experiments.content.choose import chosen, commonest, part
 from mpgd.experiments.content.curves import against_gamma, on_the_way
 from mpgd.experiments.content.findings import PROTOCOLS, RULE, findings, under, unfinished
 from mpgd.experiments.content.tables import Setting, scheme_table
-from mpgd.experiments.experiment import Part
 from mpgd.experiments.schemes import Scheme
 from mpgd.experiments.store import Record
 
@@ -46,14 +36,14 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     for study in STUDIES:
         if mine := part(records, study=study):
             found += _study(study, mine)
-    return [*found, *map(_one_step, part(records, study=ONE_STEP))]
+    return [*found, *map(_one_step, part(records, study=runs.ONE_STEP))]
 
 
 def _study(study: str, records: Sequence[Record]) -> Iterator[Block]:
     held = {
         f"{PROTOCOLS[protocol]}, {study} study": own for protocol, own in _finished(records).items()
     }
-    size = describe(dict(records[-1].run.hyperparameters))
+    size = runs.describe(dict(records[-1].run.hyperparameters))
     yield Text(f"{size[0].upper()}{size[1:]}.")
     yield from unfinished("cifar10", held, partial(tasks, study=FULL))
     found = under(findings(held, "", COMPARISON), HEADLINES)
@@ -95,24 +85,12 @@ def _panels(held: Mapping[str, Sequence[Record]], with_printed: bool) -> Iterato
         columns = [replace(column, printed=lambda name: "") for column in columns]
     for title, own in held.items():
         short = title.split(",")[0].capitalize()
-        yield Panel(
-            partial(
-                on_the_way,
-                records=own,
-                gamma=SHOWN,
-                beta=BETA,
-                x="step",
-                y="val_accuracy",
-                title=short,
-                ylabel=columns[0].title,
-            ),
-            f"Validation accuracy against steps, {title}.",
-        )
+        alt = f"Validation accuracy against steps, {title}."
+        drawn = (own, SHOWN, runs.BETA, "step", "val_accuracy", short, columns[0].title)
+        yield panel(alt, on_the_way, *drawn)
         for column in columns:
-            yield Panel(
-                partial(against_gamma, records=own, columns=column, beta=BETA, title=short),
-                f"{column.title} against γ, {title}.",
-            )
+            alt = f"{column.title} against γ, {title}."
+            yield panel(alt, against_gamma, own, column, runs.BETA, short)
 
 
 def _one_step(record: Record) -> Text:
@@ -121,6 +99,3 @@ def _one_step(record: Record) -> Text:
         f"One step of the full recipe on {h['device']} ({record.run.scheme}, {h['train']:,} "
         f"images): {m['training_seconds']:,.0f} seconds, {m['cpu_seconds']:,.0f} of CPU time."
     )
-
-
-PART: Final = Part("CIFAR-10", blocks, place=6)

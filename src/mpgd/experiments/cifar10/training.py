@@ -6,8 +6,6 @@ Batch norm sees blocks in both: the gradient is exact for the loss in which ever
 normalised by its own statistics.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from math import cos, isfinite, nan, pi
@@ -47,13 +45,8 @@ def train(
 ) -> tuple[dict[str, float], Curves]:
     """Return the metrics and the curves of a run, going on from its checkpoint if there is one.
 
-    Args:
-        run: what to train.
-        data: the folder of the data sets.
-        folder: of checkpoints; None keeps none.
-        processes: who trains.
-        every: seconds between two checkpoints.
-        say: is told at every checkpoint how far the run is.
+    Checkpoints go to ``folder``, ``every`` so many seconds; None keeps none. At each of them
+    ``say`` is told how far the run is.
     """
     h = run.hyperparameters
     training, test = load_images(h, data)

@@ -6,8 +6,6 @@ All of it is text and numbers, and functions that draw on matplotlib axes; no ma
 paragraph, words between backticks are code.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -20,7 +18,9 @@ Word = Literal["supported", "contradicted", "undecided"]
 WORDS: tuple[Word, ...] = ("supported", "contradicted", "undecided")
 FEW = 6  # rows of a table that is shown unasked
 ODD = (LookupError, TypeError, ValueError, ArithmeticError, RecursionError)  # of odd records
-Basis = Literal["stated", "scripts", "corrected", "elsewhere"]  # what a claim was tested on
+# What a claim was tested on: the paper's own text, the authors' scripts, the text with an error
+# put right, or something that is not in the paper.
+Basis = Literal["stated", "scripts", "corrected", "elsewhere"]
 
 
 @dataclass(frozen=True)
@@ -48,17 +48,11 @@ class Missing:
 
 @dataclass(frozen=True)
 class Cell:
-    """An entry of a table.
+    """An entry of a table."""
 
-    Attributes:
-        text: what is shown.
-        order: by what its column is sorted; without it, by the text.
-        word: the verdict on it, if there is one.
-    """
-
-    text: str
-    order: float | None = None
-    word: str | None = None
+    text: str  # what is shown
+    order: float | None = None  # by what its column is sorted; without it, by the text
+    word: str | None = None  # the verdict on it, if there is one
 
 
 @dataclass(frozen=True)
@@ -71,19 +65,18 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells; the first cell names its row.
+    """Rows of cells; the first cell names its row."""
 
-    Attributes:
-        caption: what it shows.
-        columns: its headings.
-        rows: its cells.
-        wordy: whether its cells hold sentences.
-    """
+    caption: str  # what it shows
+    columns: tuple[Column, ...]  # its headings
+    rows: tuple[tuple[Cell, ...], ...]  # its cells
+    wordy: bool = False  # whether its cells hold sentences
 
-    caption: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    wordy: bool = False
+    @property
+    def told(self) -> tuple[str, list[str], list[list[str]]]:
+        """Its caption, headings and rows as a terminal shows them."""
+        heads = [column.title.replace("− ", "minus ") for column in self.columns]
+        return self.caption, heads, [[cell.text for cell in row] for row in self.rows]
 
     @property
     def is_long(self) -> bool:
@@ -93,17 +86,16 @@ class Table:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes.
+    """One pair of axes."""
 
-    Attributes:
-        draw: draws it.
-        alt: what a reader who cannot see it is told.
-        left: the part of its width that the labels of the vertical axis take.
-    """
+    draw: Callable[[Any], None]  # draws it
+    alt: str  # what a reader who cannot see it is told
+    left: float = 0.18  # the part of its width that the labels of the vertical axis take
 
-    draw: Callable[[Any], None]
-    alt: str
-    left: float = 0.18
+
+def panel(alt: str, draw: Callable[..., None], *given: Any, left: float = 0.18) -> Panel:
+    """Return a panel on which ``draw`` draws what is ``given``."""
+    return Panel(lambda ax: draw(ax, *given), alt, left)
 
 
 @dataclass(frozen=True)
@@ -150,24 +142,14 @@ def undrawn(figure: Plate | Landscape, problem: Exception) -> Text:
 
 @dataclass(frozen=True)
 class Finding:
-    """A verdict.
+    """A verdict."""
 
-    Attributes:
-        headline: the claim of the paper it belongs to.
-        setting: under what it was tested, such as a protocol.
-        claim: what exactly was tested.
-        word: supported, contradicted or undecided.
-        reason: the numbers it comes from.
-        basis: whether the setting is the paper's own text, the authors' scripts, the text with
-            an error put right, or something that is not in the paper.
-    """
-
-    headline: str
-    setting: str
-    claim: str
-    word: str
-    reason: str
-    basis: Basis = "elsewhere"
+    headline: str  # the claim of the paper it belongs to
+    setting: str  # under what it was tested, such as a protocol
+    claim: str  # what exactly was tested
+    word: str  # supported, contradicted or undecided
+    reason: str  # the numbers it comes from
+    basis: Basis = "elsewhere"  # what it was tested on
 
 
 @dataclass(frozen=True)
@@ -227,20 +209,11 @@ class Claim:
 
 @dataclass(frozen=True)
 class Page:
-    """The whole report.
+    """The whole report."""
 
-    Attributes:
-        title: its heading.
-        lead: what it is, in two sentences.
-        commands: what made the store and the report.
-        claims: the summary.
-        conclusions: the summary in words.
-        sections: everything else.
-    """
-
-    title: str
-    lead: str
-    commands: Commands
-    claims: tuple[Claim, ...]
-    conclusions: tuple[str, ...]
-    sections: tuple[Section, ...] = field(default=())
+    title: str  # its heading
+    lead: str  # what it is, in two sentences
+    commands: Commands  # what made the store and the report
+    claims: tuple[Claim, ...]  # the summary
+    conclusions: tuple[str, ...]  # the summary in words
+    sections: tuple[Section, ...] = field(default=())  # everything else

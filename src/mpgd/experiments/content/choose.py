@@ -1,7 +1,5 @@
 """Records of a store that belong together: the commonest size, the runs a study makes now."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Container, Iterable
 from typing import Any

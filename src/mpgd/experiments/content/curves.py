@@ -1,7 +1,5 @@
 """How schemes are drawn: a metric against gamma, and curves with bands."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite, sqrt
 from typing import Any, Final, Literal
@@ -144,13 +142,7 @@ def bands(
 ) -> None:
     """Draw for each scheme the median or mean of a curve over seeds, and where half of them are.
 
-    Args:
-        ax: where.
-        schemes: label: records.
-        x: the name of the curve along the axis.
-        y: the name of the curve drawn.
-        looks: label: how the line looks.
-        middle: "median" or "mean".
+    ``schemes`` and ``looks`` go by label; ``x`` and ``y`` are the names of two curves.
     """
     for label, records in schemes.items():
         along, values = _stacked(records, x, y)

@@ -1,7 +1,5 @@
 """What the sections of the paper's tables share: protocols, settings and verdicts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
@@ -9,7 +7,7 @@ from typing import Final
 
 from mpgd.experiments import EXPERIMENTS, load
 from mpgd.experiments.comparison import Comparison, IncompleteError
-from mpgd.experiments.content.blocks import Basis, Finding, Missing
+from mpgd.experiments.content.blocks import Basis, Finding, Findings, Missing
 from mpgd.experiments.content.choose import chosen
 from mpgd.experiments.content.tables import Setting
 from mpgd.experiments.statistics import LEAST, Columns, Verdict, by_scheme
@@ -80,10 +78,7 @@ def settings(held: ByProtocol, columns: Mapping[str, Columns]) -> list[Setting]:
 
 
 def findings(
-    held: ByProtocol,
-    headline: str,
-    comparison: Comparison,
-    titles: Mapping[str, str] = PROTOCOLS,
+    held: ByProtocol, headline: str, comparison: Comparison, titles: Mapping[str, str] = PROTOCOLS
 ) -> tuple[Finding, ...]:
     """Return the verdicts under each protocol; one whose sweep is not finished has none."""
     found: list[Finding] = []
@@ -95,6 +90,11 @@ def findings(
         digits = comparison.digits
         found += [finding(headline, titles.get(name, name), verdict, digits) for verdict in judged]
     return tuple(found)
+
+
+def judged(held: ByProtocol, headlines: Mapping[str, str], comparison: Comparison) -> Findings:
+    """Return these verdicts, each under the headline of the first word that its claim contains."""
+    return Findings(RULE, under(findings(held, "", comparison), headlines))
 
 
 def finding(headline: str, setting: str, verdict: Verdict, digits: int) -> Finding:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from mpgd.experiments.content.blocks import Plate
 from mpgd.experiments.schemes import SYMMETRIC, Scheme
 
 if TYPE_CHECKING:
@@ -18,13 +20,8 @@ if TYPE_CHECKING:
 BLUE, RED, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
 SKY, PINK, INDIGO, GREY = "#56B4E9", "#CC79A7", "#5D4A9C", "#7F7F7F"
 PALE, GRID = "#BFD9EA", "#E6E6E6"
-COLORS: Final = {
-    "mpgd": BLUE,
-    "gaussian": ORANGE,
-    "langevin": PINK,
-    "gd": GREY,
-    "sgd": INDIGO,
-}
+SIZE: Final = (3.6, 2.75)  # of a panel, inches
+COLORS: Final = {"mpgd": BLUE, "gaussian": ORANGE, "langevin": PINK, "gd": GREY, "sgd": INDIGO}
 STYLE: Final[Any] = {
     "font.size": 8.5,
     "axes.titlesize": 9,
@@ -51,18 +48,47 @@ def color(scheme: Scheme) -> str:
 
 
 @contextmanager
-def styled(width: float, height: float) -> Iterator[Figure]:
-    """Give a new figure; what is drawn in this block has our style."""
+def styled(**further: Any) -> Iterator[None]:
+    """Give what is drawn in this block our style, and ``further`` settings of matplotlib."""
     try:
         from matplotlib import rc_context
-        from matplotlib.figure import Figure
     except ImportError:
         raise ImportError('figures need matplotlib: pip install "mpgd[lab]"') from None
-    with rc_context(STYLE):
-        yield Figure(figsize=(width, height), layout="constrained")
+    with rc_context(STYLE | further):
+        yield
 
 
-def lettered(axes: Iterable[Any]) -> None:
-    """Put (a), (b), ... before the titles of panels."""
-    for letter, ax in zip("abcdefghijklmnop", axes, strict=False):
-        ax.set_title(f"({letter})  {ax.get_title(loc='left')}")
+def save(plate: Plate, file: Path, columns: int = 4) -> None:
+    """Write a plate to a file; the name says of which kind, such as .png or .pdf."""
+    with styled():
+        figure_of(plate, columns).savefig(file, dpi=200)
+
+
+def figure_of(plate: Plate, columns: int) -> Figure:
+    """Return the panels of a plate in one figure, with their common legend below."""
+    from matplotlib.figure import Figure
+
+    count = len(plate.panels)
+    columns = min(columns, count)
+    rows = -(-count // columns)
+    figure = Figure(figsize=(SIZE[0] * columns, SIZE[1] * rows), layout="constrained")
+    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for panel, ax in zip(plate.panels, axes, strict=False):
+        panel.draw(ax)
+    for ax in axes[count:]:
+        ax.axis("off")
+    if plate.legend:
+        found = legend_of(axes[:count])
+        figure.legend(found.values(), found.keys(), loc="outside lower center", ncols=columns)
+    return figure
+
+
+def legend_of(axes: Iterable[Any]) -> dict[str, Any]:
+    """Return what a common legend of some panels explains, by label."""
+    found: dict[str, Any] = {}
+    for ax in axes:
+        if ax.get_legend():  # it explains itself
+            continue
+        handles, labels = ax.get_legend_handles_labels()
+        found |= {label: h for h, label in zip(handles, labels, strict=True) if label not in found}
+    return found

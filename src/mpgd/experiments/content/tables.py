@@ -5,26 +5,14 @@ mean and standard deviation and the paired differences to descent and to the Gau
 interval and the verdict on the paper's claim that the scheme is better.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from mpgd.experiments import statistics
 from mpgd.experiments.content.blocks import WORDS, Cell, Column, Findings, Table
-from mpgd.experiments.statistics import (
-    BySeed,
-    Columns,
-    Direction,
-    Verdict,
-    by_scheme,
-    by_seed,
-    paired,
-    rivals,
-    schemes_of,
-    summary,
-)
+from mpgd.experiments.statistics import BySeed, Columns, Direction, by_scheme, by_seed
 from mpgd.experiments.store import Record
 
 NUMBER: Final = re.compile(r"[-+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
@@ -43,10 +31,7 @@ def cell(text: str, word: str | None = None) -> Cell:
 
 
 def table(
-    caption: str,
-    columns: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    wordy: bool = False,
+    caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]], wordy: bool = False
 ) -> Table:
     """Return a table of texts."""
     body = tuple(tuple(cell(text) for text in row) for row in rows)
@@ -55,24 +40,17 @@ def table(
 
 @dataclass(frozen=True)
 class Setting:
-    """The records of one way to run an experiment.
+    """The records of one way to run an experiment."""
 
-    Attributes:
-        title: its name.
-        records: of all schemes and seeds.
-        columns: the metric and how it is shown; its ``printed`` is the paper's number.
-        as_printed: whether the paper's own five seeds get a column.
-    """
-
-    title: str
-    records: Sequence[Record]
-    columns: Columns
-    as_printed: bool = False
+    title: str  # its name
+    records: Sequence[Record]  # of all schemes and seeds
+    columns: Columns  # the metric and how it is shown; its ``printed`` is the paper's number
+    as_printed: bool = False  # whether the paper's own five seeds get a column
 
 
 def scheme_table(caption: str, settings: Sequence[Setting], direction: Direction) -> Table:
     """Return the table of all schemes under all settings."""
-    known = schemes_of(record for setting in settings for record in setting.records)
+    known = statistics.schemes_of(record for setting in settings for record in setting.records)
     printed = {name: setting.columns.printed(name) for setting in settings for name in known}
     columns = [
         Column("scheme"),
@@ -80,7 +58,7 @@ def scheme_table(caption: str, settings: Sequence[Setting], direction: Direction
     ]
     rows = {name: [Cell(name), *(cell(printed[name]) for _ in columns[1:])] for name in known}
     for setting in settings:
-        values, rival = _values(setting), rivals(setting.records)
+        values, rival = _values(setting), statistics.rivals(setting.records)
         counts = sorted(map(len, values.values()))
         again = setting.as_printed and counts[-1] > len(SAME_SEEDS)
         own = ["ours", *(["seeds 1–5"] if again else ()), "− descent", "− Gaussian"]
@@ -110,9 +88,9 @@ def _compared(
     if name not in values:
         return [Cell("")] * (4 if again else 3)
     own, digits = values[name], setting.columns.digits
-    cells = [cell(summary(own.values()).text(digits))]
+    cells = [cell(statistics.summary(own.values()).text(digits))]
     if again:
-        cells.append(cell(summary(own[s] for s in SAME_SEEDS if s in own).text(digits)))
+        cells.append(cell(statistics.summary(own[s] for s in SAME_SEEDS if s in own).text(digits)))
     for other in ("gd", rival):
         theirs = values.get(other, {}) if other and other != name else {}
         cells.append(_against(own, theirs, direction, digits))
@@ -122,8 +100,8 @@ def _compared(
 def _against(own: BySeed, other: BySeed, direction: Direction | None, digits: int) -> Cell:
     if not set(own) & set(other):
         return Cell("")
-    difference = paired(own, other)
-    word = Verdict("", direction, difference).word if direction else None
+    difference = statistics.paired(own, other)
+    word = statistics.Verdict("", direction, difference).word if direction else None
     text = difference.text(digits)
     if set(own) != set(other) and difference.count > 1:  # the means are not of the same seeds
         text += f", {difference.count} seeds"

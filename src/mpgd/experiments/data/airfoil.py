@@ -1,7 +1,5 @@
 """Airfoil self-noise in the paper's exact split."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -17,7 +15,7 @@ AIRFOIL: Final = Source(
     {
         "airfoil_self_noise.dat": (
             "74c75fd71783f1e6b71f8a622b993dc592897a97cd689c5090a07147a1b097b3"
-        ),
+        )
     },
     "https://archive.ics.uci.edu/static/public/291/airfoil+self+noise.zip",
 )

@@ -1,7 +1,5 @@
 """The digits of scikit-learn, which need no download."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

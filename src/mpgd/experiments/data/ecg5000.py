@@ -1,7 +1,5 @@
 """ECG5000 in the authors' exact split."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from pathlib import Path
 from typing import Final

@@ -5,8 +5,6 @@ nowhere is downloaded into the cache from the archive's own address. Every file'
 known here and checked each time it is read.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import os
@@ -40,21 +38,13 @@ class DataError(ValueError):
 
 @dataclass(frozen=True)
 class Source:
-    """One data set.
+    """One data set."""
 
-    Attributes:
-        name: what it is called here.
-        folder: where its files lie below a data folder.
-        files: their names, each with its SHA-256.
-        address: of the zip or tar archive that holds them.
-        archive: the archive's own SHA-256, where it is known.
-    """
-
-    name: str
-    folder: str
-    files: dict[str, str]
-    address: str
-    archive: str | None = None
+    name: str  # what it is called here
+    folder: str  # where its files lie below a data folder
+    files: dict[str, str]  # their names, each with its SHA-256
+    address: str  # of the zip or tar archive that holds them
+    archive: str | None = None  # the archive's own SHA-256, where it is known
 
     def __hash__(self) -> int:
         return hash(self.name)

@@ -8,21 +8,18 @@ such experiment: the claims put to the test are the ones it makes on its own dat
 the text's noise is run. The mini-batch reference takes as many steps, each on 32 images.
 """
 
-from mpgd.experiments import EXPERIMENTS
 from mpgd.experiments.digits.runs import COMPARISON, tasks
-from mpgd.experiments.digits.section import PART
+from mpgd.experiments.digits.section import blocks
 from mpgd.experiments.digits.training import LARGEST, train
-from mpgd.experiments.experiment import Experiment
+from mpgd.experiments.experiment import Experiment, Part
 from mpgd.experiments.schema import Needs
 
-NEEDS = Needs(("test_accuracy", "test_loss", "gap"))
 EXPERIMENT = Experiment(
     name="digits",
-    title=EXPERIMENTS["digits"].title,
     runs=tasks,
     train=train,
     told=COMPARISON.told,
-    needs=lambda run: NEEDS,
-    section=PART,
+    needs=lambda run: Needs(("test_accuracy", "test_loss", "gap")),
+    section=Part("Digits", blocks, place=7),
     largest=lambda run: LARGEST,
 )

@@ -1,12 +1,10 @@
 """The schemes on digits, what is measured, and the claims put to the test."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 
 from mpgd.experiments.comparison import Comparison
-from mpgd.experiments.schemes import SYMMETRIC, VARIANTS, Scheme, matched, runs_of
+from mpgd.experiments.schemes import Scheme, matched, mpgd, runs_of
 from mpgd.experiments.statistics import Columns
 from mpgd.experiments.store import Run
 
@@ -29,11 +27,7 @@ def tasks(protocol: str, seeds: Sequence[int], steps: int = FIXED["steps"]) -> l
 
 def schemes(protocol: str) -> list[Scheme]:
     """Return the schemes, in the order of the tables."""
-    chaotic = [
-        Scheme("chaotic", variant == SYMMETRIC, gamma, BETA, **LEVEL)
-        for variant in VARIANTS
-        for gamma in GAMMAS
-    ]
+    chaotic = mpgd(GAMMAS, [BETA], Scheme("chaotic", **LEVEL))
     baselines = [Scheme(), Scheme("langevin", **LEVEL), *matched(GAMMAS, **LEVEL)]
     return [*baselines, *chaotic, Scheme(batch=BATCH)]
 

@@ -1,26 +1,15 @@
 """Digits: the paper's claims put to the test on real data that needs no download."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
-from mpgd.experiments.comparison import IncompleteError
-from mpgd.experiments.content.blocks import Block, Findings, Panel, Plate, Text
-from mpgd.experiments.content.choose import chosen, commonest
+from mpgd.experiments.content.blocks import Block, Findings, Plate, Text, panel
+from mpgd.experiments.content.choose import commonest
 from mpgd.experiments.content.curves import against_gamma
-from mpgd.experiments.content.findings import (
-    PROTOCOLS,
-    RULE,
-    findings,
-    under,
-    unfinished,
-)
+from mpgd.experiments.content.findings import PROTOCOLS, RULE, findings, finished, under, unfinished
 from mpgd.experiments.content.tables import Setting, scheme_table
 from mpgd.experiments.digits.runs import BETA, COMPARISON, MEASURES, tasks
-from mpgd.experiments.experiment import Part
 from mpgd.experiments.store import Record
 
 HEADLINES: Final = {
@@ -32,28 +21,15 @@ HEADLINES: Final = {
 
 def blocks(records: Sequence[Record]) -> list[Block]:
     """Return what the section shows."""
-    own = commonest(records, "steps")
-    seeds = sorted({record.run.seed for record in own})
-    own = chosen(own, tasks("paper", seeds, own[0].run.hyperparameters["steps"]))
-    if not own:
-        raise IncompleteError("no run as this version makes them")
+    own = finished(commonest(records, "steps"), tasks)["paper"]
     found = [
         replace(one, setting="on digits", basis="elsewhere")  # the paper has no such experiment
         for one in findings({"paper": own}, "", COMPARISON)
     ]
-    panels = [
-        Panel(
-            partial(
-                against_gamma,
-                records=own,
-                columns=columns,
-                beta=BETA,
-                title=columns.title.capitalize(),
-            ),
-            f"{columns.title} against γ on digits.",
-        )
-        for columns in MEASURES
-    ]
+    panels = []
+    for columns in MEASURES:
+        alt, title = f"{columns.title} against γ on digits.", columns.title.capitalize()
+        panels.append(panel(alt, against_gamma, own, columns, BETA, title))
     return [
         *unfinished("digits", {"on digits": own}, tasks),
         Text(
@@ -73,6 +49,3 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             for columns in MEASURES
         ),
     ]
-
-
-PART: Final = Part("Digits", blocks, place=7)

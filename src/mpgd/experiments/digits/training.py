@@ -1,7 +1,5 @@
 """How the nets on digits are trained and measured."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final

@@ -12,22 +12,23 @@ phase, a stay left of y* between two visits to Z, has a length of exactly known 
 Reference: Lim, Wan & Simsekli (2022), Sections 2 and 3 and Figure 1.
 """
 
-from mpgd.experiments import EXPERIMENTS
+from functools import partial
+
 from mpgd.experiments.driver.runs import NEEDS, PARTS, label, tasks
-from mpgd.experiments.driver.section import PART, figures, told
-from mpgd.experiments.driver.training import train
-from mpgd.experiments.experiment import Experiment
+from mpgd.experiments.driver.section import blocks, told
+from mpgd.experiments.driver.training import work
+from mpgd.experiments.experiment import Experiment, Part
+from mpgd.experiments.training import one_by_one
 
 EXPERIMENT = Experiment(
     name="noise",
-    title=EXPERIMENTS["noise"].title,
     runs=tasks,
-    train=train,
+    train=partial(one_by_one, work),
     told=told,
     needs=lambda run: NEEDS.get(str(run.hyperparameters.get("part")), PARTS),
-    section=PART,
+    section=Part("The driver and its limit law", blocks, place=1),
     seeded=False,
     largest=lambda run: 1,
     label=label,
-    figures=figures,
+    figures=blocks,
 )

@@ -1,7 +1,5 @@
 """What is simulated for Figure 1."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -25,21 +23,13 @@ PARTS: Final = Needs(choices={"part": tuple(NEEDS)})
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is simulated.
+    """How much is simulated."""
 
-    Attributes:
-        shown: steps of the orbit in the figure.
-        steps: lengths of the sums; the first is the figure's.
-        count: sums of each kind.
-        orbits: orbits whose laminar phases are measured.
-        rounds: steps of each of them.
-    """
-
-    shown: int = 300
-    steps: tuple[int, ...] = (1000, 20_000)
-    count: int = 40_000
-    orbits: int = 100_000
-    rounds: int = 1000
+    shown: int = 300  # steps of the orbit in the figure
+    steps: tuple[int, ...] = (1000, 20_000)  # lengths of the sums; the first is the figure's
+    count: int = 40_000  # sums of each kind
+    orbits: int = 100_000  # orbits whose laminar phases are measured
+    rounds: int = 1000  # steps of each of them
 
 
 FULL: Final = Sizes()

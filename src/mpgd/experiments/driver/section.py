@@ -1,35 +1,22 @@
 """Figure 1: an orbit, its values, its laminar phases and its sums, for both sign rules."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
-from functools import partial
 from math import sqrt
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from mpgd.experiments.comparison import IncompleteError
-from mpgd.experiments.content.blocks import Block, Finding, Findings, Panel, Plate, Text
+from mpgd.experiments.content import blocks as content
+from mpgd.experiments.content.blocks import Finding, Findings, Panel, Plate, Text, panel
 from mpgd.experiments.content.choose import commonest, known, part
 from mpgd.experiments.content.findings import BASES
 from mpgd.experiments.content.tables import table
-from mpgd.experiments.driver.figure import (
-    ROWS,
-    Sums,
-    draw_orbit,
-    draw_sums,
-    draw_tail,
-    draw_values,
-    figure_one,
-)
+from mpgd.experiments.driver import figure
 from mpgd.experiments.driver.runs import GAMMA
 from mpgd.experiments.driver.training import PROBABILITIES, noise_of
-from mpgd.experiments.experiment import Part, Said
+from mpgd.experiments.experiment import Said
 from mpgd.experiments.store import Record
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 HEADLINE: Final = "Sums of the driver tend to the stable law X(1/γ, β)"
 SETTINGS: Final = {"product": "signs as printed", "fresh": "fresh signs"}
@@ -41,9 +28,9 @@ RULE: Final = (
 )
 
 
-def blocks(records: Sequence[Record]) -> list[Block]:
+def blocks(records: Sequence[Record]) -> list[content.Block]:
     """Return what the section shows."""
-    records = known(records, ROWS)
+    records = known(records, SETTINGS)
     if lacking := [name for name in ("sums", "orbit", "tail") if not part(records, part=name)]:
         raise IncompleteError(f"no {' and no '.join(lacking)}")
     sums = commonest(part(records, part="sums"), "count", "gamma")
@@ -64,11 +51,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             ["signs", "β", "k", "to the claimed law", "to the symmetric law", "5 %", "95 %"],
             map(sums_row, sums),
         ),
-        table(
-            f"Laminar phases, {tail.metrics['visits']:,} of them: P(length > n)",
-            ["n", "measured", "exact", "ratio", "standard error"],
-            tail_rows(tail),
-        ),
+        tail_table(tail),
     ]
 
 
@@ -92,27 +75,18 @@ def findings(sums: Sequence[Record]) -> list[Finding]:
     return found
 
 
-def _panels(sums: Sequence[Record], orbits: dict[str, Record], tail: Record) -> list[Panel]:
+def _panels(sums: Sequence[Record], orbits: dict[str, Record], tail: Record) -> Iterator[Panel]:
     noise = noise_of(sums[0].run)
-    panels = [
-        Panel(
-            partial(draw_orbit, y=orbits["fresh"].curves["y"], noise=noise),
-            "An orbit of the Thaler map: long slow climbs from 0, then bursts above y*.",
-        ),
-        Panel(
-            partial(draw_tail, curves=tail.curves, noise=noise),
-            "Lengths of laminar phases: measured points lie on the exact power-law tail.",
-        ),
-    ]
+    alt = "An orbit of the Thaler map: long slow climbs from 0, then bursts above y*."
+    yield panel(alt, figure.draw_orbit, orbits["fresh"].curves["y"], noise)
+    alt = "Lengths of laminar phases: measured points lie on the exact power-law tail."
+    yield panel(alt, figure.draw_tail, tail.curves, noise)
     for signs, record in orbits.items():
-        draw = partial(
-            draw_values, v=record.curves["v"], noise=noise, title=f"Values, {ROWS[signs]}"
-        )
-        panels.append(Panel(draw, f"Values of the driver with {ROWS[signs]}: plateaus and spikes."))
+        alt = f"Values of the driver with {figure.ROWS[signs]}: plateaus and spikes."
+        yield panel(alt, figure.draw_values, record.curves["v"], noise, signs)
     for record in [*sums[:2], *sums[-2:]]:  # the paper's, and the ones that tell most
-        shown = Sums(noise_of(record.run), _steps(record), record.curves)
-        panels.append(Panel(partial(draw_sums, sums=shown), _describe(record)))
-    return panels
+        shown = figure.Sums(noise_of(record.run), _steps(record), record.curves)
+        yield panel(_describe(record), figure.draw_sums, shown)
 
 
 def _describe(record: Record) -> str:
@@ -147,11 +121,7 @@ def told(records: Sequence[Record]) -> Iterator[Said]:
         "KS: distance to the limit X(1/gamma, beta) and to the symmetric law X(1/gamma, 0);\n"
         f"a perfect sample of this size has {sums[0].metrics['ks_of_exact_draws']:.4f} on average"
     )
-    yield (
-        f"Laminar phases, {tail.metrics['visits']:,} of them: P(length > n)",
-        ["n", "measured", "exact", "ratio", "standard error"],
-        tail_rows(tail),
-    )
+    yield tail_table(tail).told
 
 
 def sums_row(record: Record) -> list[str]:
@@ -163,29 +133,13 @@ def sums_row(record: Record) -> list[str]:
     return [record.run.scheme, f"{h['beta']}", f"{h['steps']:,}", *distances, *quantiles]
 
 
-def tail_rows(record: Record) -> list[list[str]]:
-    """Return the rows of the table of laminar phases."""
-    columns = [record.curves[name] for name in ("n", "longer", "measured", "exact")]
-    return [
-        [
-            f"{n:,}",
-            f"{measured:.3e}",
-            f"{exact:.3e}",
-            f"{measured / exact:.4f}",
-            f"{1 / sqrt(longer):.4f}",
-        ]
-        for n, longer, measured, exact in zip(*columns, strict=True)
-        if longer >= 10 and np.log10(n).is_integer()
-    ]
-
-
-def figures(records: Sequence[Record]) -> Iterator[tuple[str, Figure]]:
-    """Yield Figure 1."""
-    sums, (tail,) = part(records, part="sums"), part(records, part="tail")
-    shown = [sums[0], sums[1], sums[-2], sums[-1]]  # the paper's, and the one that tells most
-    columns = [Sums(noise_of(record.run), _steps(record), record.curves) for record in shown]
-    orbits = {record.run.scheme: record.curves for record in part(records, part="orbit")}
-    yield "noise.png", figure_one(orbits, tail.curves, columns)
-
-
-PART: Final = Part("The driver and its limit law", blocks, place=1)
+def tail_table(record: Record) -> content.Table:
+    """Return the table of laminar phases."""
+    rows = []
+    columns = (record.curves[name] for name in ("n", "longer", "measured", "exact"))
+    for n, longer, measured, exact in zip(*columns, strict=True):
+        if longer >= 10 and np.log10(n).is_integer():
+            ratio, error = f"{measured / exact:.4f}", f"{1 / sqrt(longer):.4f}"
+            rows.append([f"{n:,}", f"{measured:.3e}", f"{exact:.3e}", ratio, error])
+    caption = f"Laminar phases, {record.metrics['visits']:,} of them: P(length > n)"
+    return table(caption, ["n", "measured", "exact", "ratio", "standard error"], rows)

@@ -1,28 +1,23 @@
 """Orbits, their sums and their laminar phases, beside the laws they should follow."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from math import sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mpgd.experiments.content.blocks import Plate, panel
+from mpgd.experiments.content.style import save
 from mpgd.experiments.driver.runs import Sizes
 from mpgd.experiments.store import Run
-from mpgd.experiments.training import Result
+from mpgd.experiments.training import Found
 from mpgd.maps import ThalerMap
 from mpgd.noise import ChaoticNoise, StableLaw, position
 from mpgd.noise.stable_law import SMALLEST_ALPHA
 from mpgd.parameters import check_integer
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 Array = NDArray[np.float64]
-Found = tuple[dict[str, Any], dict[str, Any]]  # metrics, curves
 
 PROBABILITIES: Final = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 PERFECT: Final = 0.8687  # mean of sqrt(n) times the KS distance of n draws to their own law
@@ -34,12 +29,6 @@ def noise_of(task: Run) -> ChaoticNoise:
     """Return the noise a run is about."""
     h = task.hyperparameters
     return ChaoticNoise(h["gamma"], h["beta"], task.scheme, first_sign=h["first_sign"])
-
-
-def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
-    """Yield metrics and curves of each run."""
-    for run in runs:
-        yield run, *work(run)
 
 
 def work(task: Run) -> Found:
@@ -112,30 +101,37 @@ def exact_tail(gamma: float, n: NDArray[Any]) -> Array:
     return np.asarray((H[0] - H[1]) / T.burst_probability)
 
 
-def describe(noise: ChaoticNoise, steps: int, count: int, seed: int) -> dict[str, Any]:
-    """Return the constants of ``noise`` and how near its sums are to the limit."""
+def constants(noise: ChaoticNoise) -> dict[str, float]:
+    """Return the numbers that say what ``noise`` is like."""
     T = ThalerMap(noise.gamma)
-    constants = {
-        "gamma": noise.gamma,
+    return {
         "alpha": noise.alpha,
-        "beta": noise.beta,
-        "signs": noise.signs,
-    }
-    constants |= {
         "y_star": T.y_star,
         "laminar_value": noise.laminar_value,
         "burst_value": noise.burst_value,
+        "burst_probability": T.burst_probability,
+        "variance": noise.variance,
     }
-    constants |= {"burst_probability": T.burst_probability, "variance": noise.variance}
+
+
+def describe(noise: ChaoticNoise, steps: int, count: int, seed: int) -> dict[str, Any]:
+    """Return the constants of ``noise`` and how near its sums are to the limit."""
+    given = {"gamma": noise.gamma, "beta": noise.beta, "signs": noise.signs}
     metrics, curves = sums(noise, steps, count, seed)
     run = {"steps": steps, "count": count, "seed": seed}
     quantiles = {name: list(map(float, curves[name])) for name in curves if "quantile" in name}
-    return constants | run | metrics | {"probability": PROBABILITIES} | quantiles
+    return given | constants(noise) | run | metrics | {"probability": PROBABILITIES} | quantiles
 
 
-def plot(noise: ChaoticNoise, steps: int, count: int, seed: int) -> Figure:
-    """Return a figure of an orbit of ``noise``, its values and its sums."""
-    from mpgd.experiments.driver.figure import Sums, one_noise
+def plot(noise: ChaoticNoise, steps: int, count: int, seed: int, file: Path) -> None:
+    """Write a figure of an orbit of ``noise``, its values and its sums."""
+    from mpgd.experiments.driver import figure
 
     y, v = orbit(noise, min(steps, Sizes.shown), seed)
-    return one_noise(y, v, Sums(noise, steps, sums(noise, steps, count, seed)[1]))
+    shown = figure.Sums(noise, steps, sums(noise, steps, count, seed)[1])
+    panels = (
+        panel("", figure.draw_orbit, y, noise),
+        panel("", figure.draw_values, v, noise, noise.signs),
+        panel("", figure.draw_sums, shown),
+    )
+    save(Plate("noise", "", panels), file, columns=3)

@@ -10,23 +10,21 @@ examples.
 Reference: Lim, Wan & Simsekli (2022), Appendix F.1.
 """
 
-from mpgd.experiments import EXPERIMENTS
 from mpgd.experiments.data.ecg5000 import ECG5000
 from mpgd.experiments.ecg.runs import COMPARISON, tasks
-from mpgd.experiments.ecg.section import PART
+from mpgd.experiments.ecg.section import blocks
 from mpgd.experiments.ecg.training import largest, train
-from mpgd.experiments.experiment import Experiment
+from mpgd.experiments.experiment import Experiment, Part
 from mpgd.experiments.schema import Needs
 
 NEEDS = Needs(("test_accuracy",), (("accuracy_step", "test_accuracy"),), optional=True)
 EXPERIMENT = Experiment(
     name="ecg",
-    title=EXPERIMENTS["ecg"].title,
     runs=tasks,
     train=train,
     told=COMPARISON.told,
     needs=lambda run: NEEDS,
-    section=PART,
+    section=Part("ECG5000", blocks, place=5),
     data=(ECG5000,),
     largest=largest,
 )

@@ -1,14 +1,12 @@
 """The rows of the tables on ECG5000, what the paper prints in them, its claims."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from mpgd.experiments.banks.released import SWITCHES
 from mpgd.experiments.comparison import Comparison
-from mpgd.experiments.schemes import Scheme, matched, mpgd, runs_of
-from mpgd.experiments.statistics import Columns
+from mpgd.experiments.schemes import SCRIPTED, Scheme, matched, mpgd, runs_of
+from mpgd.experiments.statistics import Columns, grouped
 from mpgd.experiments.store import Record, Run
 
 GAMMAS: Final = (0.55, 0.6, 0.65)
@@ -17,7 +15,6 @@ LEVEL: Final[dict[str, Any]] = {"mu": 0.2, "sigma": 0.2}
 FIXED: Final[dict[str, Any]] = {"eta": 0.05, "steps": 1000, "stop": 500}
 DEPTHS: Final = {"one hidden layer": [140, 32, 1], "two hidden layers": [140, 32, 32, 1]}
 BATCH: Final = 32
-SCRIPTED: Final = "script"  # how a run is computed: one net at a time
 
 PRINTED: Final = {  # mean (sample std) of five seeds
     "gd": "58.38 (0.00)",
@@ -38,12 +35,7 @@ PRINTED: Final = {  # mean (sample std) of five seeds
 
 
 ACCURACY: Final = Columns(
-    "test_accuracy",
-    "test accuracy, %",
-    2,
-    lambda name: PRINTED.get(name, ""),
-    "higher",
-    "accuracy",
+    "test_accuracy", "test accuracy, %", 2, lambda name: PRINTED.get(name, ""), "higher", "accuracy"
 )
 
 
@@ -73,16 +65,10 @@ def schemes(protocol: str) -> list[Scheme]:
 
 def groups(records: Sequence[Record]) -> dict[str, list[Record]]:
     """Return the records of each protocol and depth."""
-    found: dict[str, list[Record]] = {}
-    for protocol in dict.fromkeys(record.run.protocol for record in records):
-        for depth, widths in DEPTHS.items():
-            found[f"ecg, {protocol}, {depth}"] = [
-                record
-                for record in records
-                if record.run.protocol == protocol
-                and record.run.hyperparameters["widths"] == widths
-            ]
-    return {title: own for title, own in found.items() if own}
+    names = {str(widths): depth for depth, widths in DEPTHS.items()}
+    return grouped(
+        records, lambda run: f"ecg, {run.protocol}, {names[str(run.hyperparameters['widths'])]}"
+    )
 
 
 COMPARISON: Final = Comparison(groups, schemes, lambda protocol: (ACCURACY,), 2)

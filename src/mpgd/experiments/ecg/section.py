@@ -1,25 +1,15 @@
 """ECG5000: test accuracy at the end and, as Figure 3 shows it, on the way."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, Final
 
-from mpgd.experiments.content.blocks import Block, Findings, Missing, Panel, Plate, Text
+from mpgd.experiments.content.blocks import Block, Findings, Missing, Plate, Text, panel
 from mpgd.experiments.content.choose import chosen, commonest
 from mpgd.experiments.content.curves import against_gamma, on_the_way
-from mpgd.experiments.content.findings import (
-    PROTOCOLS,
-    RULE,
-    command,
-    findings,
-    unfinished,
-)
+from mpgd.experiments.content.findings import PROTOCOLS, RULE, command, findings, unfinished
 from mpgd.experiments.content.style import GREY
 from mpgd.experiments.content.tables import Setting, scheme_table
 from mpgd.experiments.ecg.runs import ACCURACY, BETAS, COMPARISON, DEPTHS, FIXED, tasks
-from mpgd.experiments.experiment import Part
 from mpgd.experiments.store import Record, Run
 
 HEADLINE: Final = "ECG5000: MPGD has a higher test accuracy"
@@ -32,20 +22,10 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     settings = [
         Setting(title, own, ACCURACY, title in PROTOCOLS.values()) for title, own in held.items()
     ]
-    panels = [
-        Panel(
-            partial(
-                against_gamma,
-                records=own,
-                columns=ACCURACY,
-                beta=beta,
-                title=f"{_short(title)}, β = {beta:g}",
-            ),
-            f"Test accuracy against γ, {title}, β = {beta:g}.",
-        )
-        for title, own in held.items()
-        for beta in BETAS
-    ]
+    panels = []
+    for title, own, beta in _each(held):
+        alt = f"Test accuracy against γ, {title}, β = {beta:g}."
+        panels.append(panel(alt, against_gamma, own, ACCURACY, beta, _short(title, beta)))
     return [
         *unfinished("ecg", held, _one_depth),
         Text(
@@ -102,14 +82,10 @@ def _figure_three(held: Mapping[str, Sequence[Record]]) -> Block:
             "an earlier version. To make it:",
             command("ecg", options="--out NEW"),
         )
-    panels = [
-        Panel(
-            partial(_draw, records=own, beta=beta, title=f"{_short(title)}, β = {beta:g}"),
-            f"Test accuracy against steps, {title}, γ = {SHOWN}, β = {beta:g}.",
-        )
-        for title, own in held.items()
-        for beta in BETAS
-    ]
+    panels = []
+    for title, own, beta in _each(held):
+        alt = f"Test accuracy against steps, {title}, γ = {SHOWN}, β = {beta:g}."
+        panels.append(panel(alt, _draw, own, beta, _short(title, beta)))
     return Plate(
         "figure3",
         f"Figure 3 of the paper: mean test accuracy on the way at γ = {SHOWN}, "
@@ -120,13 +96,14 @@ def _figure_three(held: Mapping[str, Sequence[Record]]) -> Block:
     )
 
 
-def _short(title: str) -> str:
-    return title.replace("as the text says, ", "").capitalize()
+def _each(held: Mapping[str, Sequence[Record]]) -> list[tuple[str, Sequence[Record], float]]:
+    return [(title, own, beta) for title, own in held.items() for beta in BETAS]
+
+
+def _short(title: str, beta: float) -> str:
+    return f"{title.replace('as the text says, ', '').capitalize()}, β = {beta:g}"
 
 
 def _draw(ax: Any, records: Sequence[Record], beta: float, title: str) -> None:
     on_the_way(ax, records, SHOWN, beta, "accuracy_step", "test_accuracy", title, ACCURACY.title)
     ax.axvline(records[0].run.hyperparameters["stop"], color=GREY, lw=0.8, ls=":")
-
-
-PART: Final = Part("ECG5000", blocks, place=5)

@@ -1,7 +1,5 @@
 """How ECG5000's nets are trained: many at once, or one at a time as the authors' script does."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -14,9 +12,9 @@ from torch.nn.functional import binary_cross_entropy
 from mpgd.experiments.banks.released import released_gaussian
 from mpgd.experiments.data.ecg5000 import ecg5000 as load_split
 from mpgd.experiments.data.sources import Split
-from mpgd.experiments.ecg.runs import SCRIPTED
 from mpgd.experiments.nets.layout import Layout
 from mpgd.experiments.nets.losses import cross_entropy
+from mpgd.experiments.schemes import is_scripted
 from mpgd.experiments.store import Run
 from mpgd.experiments.training import Problem, Result, Trained, descend, full_batch
 from mpgd.experiments.training import train as train_nets
@@ -27,17 +25,17 @@ WATCHED: Final = 40  # steps between two points of the curve of the test accurac
 
 def largest(task: Run) -> int:
     """Return how many runs may be trained with this one."""
-    return 1 if task.hyperparameters.get("how") == SCRIPTED else LARGEST
+    return 1 if is_scripted(task) else LARGEST
 
 
 def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
     """Yield the metrics of each run, and the curves of its training loss and test accuracy."""
     split = load_split(data)
-    for task in (run for run in runs if run.hyperparameters.get("how") == SCRIPTED):
+    for task in filter(is_scripted, runs):
         on_train, on_test, early = script(split, task)
         found = metrics(on_train, on_test, split)
         yield task, found, _accuracy_curve(task, [*early, found["test_accuracy"]])
-    together = [run for run in runs if run.hyperparameters.get("how") != SCRIPTED]
+    together = [run for run in runs if not is_scripted(run)]
     if not together:
         return
     widths = tuple(together[0].hyperparameters["widths"])

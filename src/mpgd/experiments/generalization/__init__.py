@@ -19,23 +19,21 @@ randomly chosen parameters.
 Reference: Lim, Wan & Simsekli (2022), Theorem 4.2 and Section 4.2.
 """
 
-from mpgd.experiments import EXPERIMENTS
 from mpgd.experiments.data.airfoil import AIRFOIL
-from mpgd.experiments.experiment import Experiment
+from mpgd.experiments.experiment import Experiment, Part
 from mpgd.experiments.generalization.runs import NEEDS, tasks, wanted
-from mpgd.experiments.generalization.section import PART, figures, told
+from mpgd.experiments.generalization.section import blocks, told
 from mpgd.experiments.generalization.training import train
 
 EXPERIMENT = Experiment(
     name="generalization",
-    title=EXPERIMENTS["generalization"].title,
     runs=tasks,
     train=train,
     told=told,
     needs=lambda run: NEEDS,
-    section=PART,
+    section=Part("Gap, tail index and trace against γ", blocks, place=10),
     also=(AIRFOIL,),
     seeded=False,
-    figures=figures,
+    figures=blocks,
     wanted=wanted,
 )

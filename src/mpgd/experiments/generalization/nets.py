@@ -9,8 +9,6 @@ their initial parameters, data and the hash behind their noise, so differences a
 Parameters are float64, gradients float32. Examples are the last axis, which is what CPUs like.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mpgd.experiments.generalization.runs import Noise, Training
+from mpgd.experiments.nets.layout import gradients
 from mpgd.experiments.training import walk
 
 Array = NDArray[np.float64]
@@ -142,11 +141,8 @@ class _Driver:
         return pushed
 
 
-def _gradient(x: Tensor, data: Data) -> tuple[None, Tensor]:
-    leaf = x.detach().requires_grad_()
-    loss = losses_of(leaf, data.x_train, data.y_train, data.outputs).sum()
-    (gradient,) = torch.autograd.grad(loss, leaf)
-    return None, gradient
+def _gradient(x: Tensor, data: Data) -> tuple[Tensor, Tensor]:
+    return gradients(lambda x: losses_of(x, data.x_train, data.y_train, data.outputs), x)
 
 
 def _both(x: Tensor, data: Data) -> Tensor:

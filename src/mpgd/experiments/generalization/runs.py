@@ -1,7 +1,5 @@
 """The trainings, noises and runs that test Theorem 4.2; a run is a scheme with all its seeds."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import sqrt
@@ -31,27 +29,16 @@ NEEDS: Final = Needs(
 
 @dataclass(frozen=True)
 class Training:
-    """How networks are trained and watched.
+    """How networks are trained and watched."""
 
-    Attributes:
-        eta: the step size.
-        strength: s, the per-step standard deviation of both perturbations.
-        steps: how many steps.
-        hidden: units of the hidden layer.
-        every: steps between two looks at the losses.
-        points: how many points of the trajectory are kept, two steps apart, at its end.
-        coordinates: how many parameters of each are kept, chosen at random.
-        probes: random vectors of the Hessian's trace.
-    """
-
-    eta: float
-    strength: float
-    steps: int = 2048
-    hidden: int = 16
-    every: int = 16
-    points: int = 512
-    coordinates: int = 32
-    probes: int = 32
+    eta: float  # the step size
+    strength: float  # s, the per-step standard deviation of both perturbations
+    steps: int = 2048  # how many steps
+    hidden: int = 16  # units of the hidden layer
+    every: int = 16  # steps between two looks at the losses
+    points: int = 512  # how many points of the trajectory are kept, two steps apart, at its end
+    coordinates: int = 32  # how many parameters of each are kept, chosen at random
+    probes: int = 32  # random vectors of the Hessian's trace
 
 
 TRAININGS: Final = {

@@ -1,24 +1,18 @@
 """Theorem 4.2 and the Hessian: gap, tail index, dimension and trace against gamma."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import numpy as np
 
-from mpgd.experiments.content.blocks import Block, Finding, Findings, Panel, Plate, Text
+from mpgd.experiments.content.blocks import Block, Finding, Findings, Plate, Text, panel
 from mpgd.experiments.content.choose import commonest, part
 from mpgd.experiments.content.tables import table
-from mpgd.experiments.experiment import Part, Said
-from mpgd.experiments.generalization.figure import PANELS, draw_panel, figure
+from mpgd.experiments.experiment import Said
+from mpgd.experiments.generalization.figure import PANELS, draw_panel
 from mpgd.experiments.generalization.runs import SCHEMES, TRAININGS
-from mpgd.experiments.generalization.verdicts import Records, Verdict, interval, verdicts
+from mpgd.experiments.generalization.verdicts import Verdict, interval, verdicts
 from mpgd.experiments.store import Record
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 HEADLINES: Final = {
     "gap": "Advice from Theorem 4.2: smaller α, smaller generalisation gap",
@@ -29,32 +23,20 @@ RULE: Final = (
     "the fitted change from the largest α = 1/γ to the smallest. All noises have equal variance a "
     "step."
 )
-COLUMNS: Final = (
-    "scheme",
-    "α",
-    "σ, μ",
-    "train",
-    "test",
-    "worst gap",
-    "second half",
-    "tail index",
-    "dimension",
-    "Hessian trace",
-)
+MEASURED: Final = ("train", "test", "worst gap", "second half", "tail index", "dimension")
+COLUMNS: Final = ("scheme", "α", "σ, μ", *MEASURED, "Hessian trace")
+TERMINAL: Final = ("scheme", "alpha", "sigma, mu", *MEASURED, "Hessian")
 
 
 def blocks(records: Sequence[Record]) -> list[Block]:
     """Return what the section shows."""
     held = by_data(records)
     found = [_finding(name, one) for name, each in held.items() for one in verdicts(each)]
-    panels = [
-        Panel(
-            partial(_draw, records=each, quantity=quantity, title=f"{name}: {title}"),
-            f"{name}: {title} against γ, each seed a dot, means with intervals.",
-        )
-        for name, each in held.items()
-        for quantity, title in PANELS.items()
-    ]
+    panels = []
+    for name, each in held.items():
+        for quantity, title in PANELS.items():
+            alt = f"{name}: {title} against γ, each seed a dot, means with intervals."
+            panels.append(panel(alt, draw_panel, each, quantity, f"{name}: {title}"))
     tables = [
         table(
             f"{name}: mean over {each['descent'].run.hyperparameters['seeds']} seeds ± half the "
@@ -100,28 +82,11 @@ def _finding(name: str, verdict: Verdict) -> Finding:
     return Finding(headline, name, verdict.claim, verdict.word, verdict.reason, "stated")
 
 
-def _draw(ax: Any, records: Records, quantity: str, title: str) -> None:
-    draw_panel(ax, records, quantity)
-    ax.set_title(title)
-
-
 def told(records: Sequence[Record]) -> Iterator[Said]:
     """Yield a table and the verdicts for each data set."""
-    columns = (
-        "scheme",
-        "alpha",
-        "sigma, mu",
-        "train",
-        "test",
-        "worst gap",
-        "second half",
-        "tail index",
-        "dimension",
-        "Hessian",
-    )
     for name, held in by_data(records).items():
         title = f"{name}: mean over seeds ± half the 95 % interval"
-        yield title, columns, [row(record) for record in held.values()]
+        yield title, TERMINAL, [row(record) for record in held.values()]
         for verdict in verdicts(held):
             yield f"{name}: {verdict}"
 
@@ -139,11 +104,3 @@ def row(record: Record) -> list[str]:
 def _ends(values: Sequence[float]) -> str:
     mean, low, high = interval(values)
     return f"{mean:.3g}±{(high - low) / 2:.2g}"
-
-
-def figures(records: Sequence[Record]) -> Iterator[tuple[str, Figure]]:
-    """Yield the figure of all data sets."""
-    yield "generalization.png", figure(by_data(records))
-
-
-PART: Final = Part("Gap, tail index and trace against γ", blocks, place=10)

@@ -1,7 +1,5 @@
 """The networks of Theorem 4.2's test: their data, and what is kept of their training."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the networks say of the paper's two claims, from differences paired by seed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -11,22 +11,23 @@ autocovariances come from the invariant law and not from these paths.
 Reference: Lim, Wan & Simsekli (2022), Theorem 4.3.
 """
 
-from mpgd.experiments import EXPERIMENTS
-from mpgd.experiments.experiment import Experiment
+from functools import partial
+
+from mpgd.experiments.experiment import Experiment, Part
 from mpgd.experiments.implicit.runs import NEEDS, label, tasks
-from mpgd.experiments.implicit.section import PART, figures, told
-from mpgd.experiments.implicit.training import train
+from mpgd.experiments.implicit.section import blocks, told
+from mpgd.experiments.implicit.training import work
+from mpgd.experiments.training import one_by_one
 
 EXPERIMENT = Experiment(
     name="implicit",
-    title=EXPERIMENTS["implicit"].title,
     runs=tasks,
-    train=train,
+    train=partial(one_by_one, work),
     told=told,
     needs=lambda run: NEEDS,
-    section=PART,
+    section=Part("Theorem 4.3 against simulation", blocks, place=9),
     seeded=False,
     largest=lambda run: 1,
     label=label,
-    figures=figures,
+    figures=blocks,
 )

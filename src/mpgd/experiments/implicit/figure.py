@@ -1,23 +1,17 @@
-"""How Theorem 4.3's test is drawn: records in, a matplotlib figure out; nothing is computed here.
+"""How Theorem 4.3's test is drawn; nothing is computed here.
 
-Above, for one case of each loss, D(eps) against eps^2 and its extrapolation to 0, between the two
-forms of the theorem. Below, all cases, each over its completed coefficient.
+For one case of each loss, D(eps) against eps^2 and its extrapolation to 0, between the two forms
+of the theorem; and all cases, each over its completed coefficient.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
-from mpgd.experiments.content.style import BLUE, GRID, RED, lettered, styled
-from mpgd.experiments.implicit.runs import PROBLEMS, Case, case_of, cases
+from mpgd.experiments.content.style import BLUE, GRID, RED
+from mpgd.experiments.implicit.runs import Case, case_of, cases, describe
 from mpgd.experiments.store import Record
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 AGREE: Final = 3.0  # standard errors
 TITLES: Final = {
@@ -29,24 +23,7 @@ TITLES: Final = {
 SHOWN: Final = Case(mu0=1.0, sigma0=0.0, beta=0.5, shared=True)
 
 
-def figure(records: Sequence[Record]) -> Figure:
-    """Return two rows of panels, a column for each loss."""
-    with styled(11.0, 5.6) as fig:
-        axes = fig.subplots(2, len(PROBLEMS), height_ratios=[1, 1.25])
-        for column, name in enumerate(PROBLEMS):
-            mine = [record for record in records if record.run.scheme == name]
-            (shown,) = [record for record in mine if case_of(record.run) == SHOWN]
-            draw_epsilon(axes[0, column], shown)
-            draw_cases(axes[1, column], mine, named=column == 0)
-            axes[0, column].set_title(TITLES[name])
-        lettered(axes[0])
-        axes[0, 0].set_ylabel(rf"$D(\varepsilon)$,  {label(SHOWN)}")
-        handles, labels = axes[0, 0].get_legend_handles_labels()
-        fig.legend(handles, labels, loc="outside upper center", ncols=4)
-    return fig
-
-
-def draw_epsilon(ax: Axes, record: Record) -> None:
+def draw_epsilon(ax: Any, record: Record) -> None:
     """Draw D(eps) with intervals of three standard errors, its limit, and the two predictions."""
     m, c = record.metrics, record.curves
     square = np.square(c["epsilon"])
@@ -61,9 +38,11 @@ def draw_epsilon(ax: Axes, record: Record) -> None:
     pad = 0.12 * (high - low)
     ax.set(xlabel=r"$\varepsilon^2$", xlim=(-0.004, 0.044), ylim=(low - pad, high + pad))
     ax.set_xticks([0, 0.01, 0.04])
+    ax.set_title(TITLES[record.run.scheme])
+    ax.legend(loc="center right")
 
 
-def draw_cases(ax: Axes, records: Sequence[Record], named: bool) -> None:
+def draw_cases(ax: Any, records: Sequence[Record]) -> None:
     """Draw every case's simulation and printed prediction over the completed coefficient."""
     rows = [label(case) for case in cases("network")]  # a scalar has fewer: shared says nothing
     y = np.array([rows.index(label(case_of(record.run))) for record in records])
@@ -74,16 +53,17 @@ def draw_cases(ax: Axes, records: Sequence[Record], named: bool) -> None:
     ax.axvline(1.0, color=BLUE, lw=1.3)
     ax.plot(printed, y, "x", color=RED, ms=6, mew=1.5)
     ax.errorbar(measured, y, xerr=bars, fmt="o", color="black", ms=3.5, elinewidth=0.9, capsize=2)
-    ax.set_yticks(range(len(rows)), rows if named else [""] * len(rows))
+    ax.set_yticks(range(len(rows)), rows)
     ax.set(ylim=(len(rows) - 0.5, -0.5), xlim=(0.35, 1.12), xlabel="coefficient / completed")
     ax.grid(axis="y", color=GRID, lw=0.6)
     ax.set_axisbelow(True)
+    ax.set_title(TITLES[records[0].run.scheme])
 
 
 def label(case: Case) -> str:
-    """Return a case as a short label."""
-    drivers = {(True, True): r"$\mu_0,\sigma_0$", (True, False): r"$\mu_0$"}
-    text = drivers.get((case.mu0 > 0, case.sigma0 > 0), r"$\sigma_0$")
-    if case.mu0:
-        text += " shared" if case.shared else " per coord."
-    return rf"{text}, $\beta={case.beta:g}$"
+    """Return a case as a short label, in the paper's letters."""
+    letters = {"sigma0": r"$\sigma_0$", "mu0": r"$\mu_0$", "beta ": r"$\beta=$"}
+    text = describe(case)
+    for word, letter in letters.items():
+        text = text.replace(word, letter)
+    return text

@@ -1,7 +1,5 @@
 """The losses and cases of the test of Theorem 4.3."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product

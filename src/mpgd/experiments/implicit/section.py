@@ -1,29 +1,17 @@
 """Theorem 4.3: the coefficient of eps^2, printed and completed, against simulation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from mpgd.experiments.comparison import IncompleteError
-from mpgd.experiments.content.blocks import Basis, Block, Finding, Findings, Panel, Plate, Text
+from mpgd.experiments.content.blocks import Block, Finding, Findings, Panel, Plate, Text, panel
 from mpgd.experiments.content.choose import commonest, known
 from mpgd.experiments.content.tables import table
-from mpgd.experiments.experiment import Part, Said
-from mpgd.experiments.implicit.figure import (
-    AGREE,
-    SHOWN,
-    TITLES,
-    draw_cases,
-    draw_epsilon,
-    figure,
-)
+from mpgd.experiments.experiment import Said
+from mpgd.experiments.implicit.figure import AGREE, SHOWN, TITLES, draw_cases, draw_epsilon
 from mpgd.experiments.implicit.runs import GAMMA, PROBLEMS, case_of, describe
+from mpgd.experiments.statistics import by_scheme
 from mpgd.experiments.store import Record
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 PRECISE: Final = 0.02  # largest relative standard error
 HEADLINE: Final = "Theorem 4.3: the ε² coefficient of the risk"
@@ -41,26 +29,6 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     if not records:
         raise IncompleteError("no run of a loss of the test")
     held = [record for name in PROBLEMS for record in _cases(records, name)]
-    names = list(dict.fromkeys(record.run.scheme for record in held))
-    shown = [record for record in held if case_of(record.run) == SHOWN]
-    panels = [
-        *(
-            Panel(
-                partial(_draw_epsilon, record=record),
-                f"{TITLES[record.run.scheme]}: the simulation tends to the completed coefficient, "
-                "not to the printed one.",
-            )
-            for record in shown
-        ),
-        *(
-            Panel(
-                partial(_draw_cases, records=[r for r in held if r.run.scheme == name], name=name),
-                f"{TITLES[name]}: all cases over the completed coefficient.",
-                left=0.45,
-            )
-            for name in names
-        ),
-    ]
     return [
         Text(
             "With perturbations of size ε the mean risk after k steps differs from that of descent "
@@ -74,7 +42,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             "First the measured coefficient against ε², with 3 standard errors, and "
             "both forms of the theorem (shared multiplicative noise, β = 0.5); then all cases, "
             "each divided by its completed coefficient, where crosses are the printed form.",
-            tuple(panels),
+            tuple(_panels(held)),
         ),
         table(
             f"Coefficient of ε² in E R(x_k), γ = {GAMMA}; z in standard errors",
@@ -84,18 +52,27 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     ]
 
 
+def _panels(records: Sequence[Record]) -> Iterator[Panel]:
+    said = "the simulation tends to the completed coefficient, not to the printed one."
+    for record in records:
+        if case_of(record.run) == SHOWN:
+            yield panel(f"{TITLES[record.run.scheme]}: {said}", draw_epsilon, record)
+    for name, mine in by_scheme(records).items():
+        alt = f"{TITLES[name]}: all cases over the completed coefficient."
+        yield panel(alt, draw_cases, mine, left=0.45)
+
+
 def findings(records: Sequence[Record]) -> list[Finding]:
     """Return the verdict on both forms of the theorem for each loss."""
     found = []
     for theory, setting in SETTINGS.items():
-        for name in dict.fromkeys(record.run.scheme for record in records):
-            mine = [record for record in records if record.run.scheme == name]
+        for name, mine in by_scheme(records).items():
             z = [abs(deviation(record, theory)) for record in mine]
             good = sum(each <= AGREE for each in z)
             reason = f"agrees in {good} of {len(z)} cases; at most {max(z):.1f} standard errors off"
             word = "supported" if good == len(z) else "contradicted"
-            basis: Basis = "stated" if theory == "printed" else "corrected"
-            found.append(Finding(HEADLINE, setting, TITLES[name], word, reason, basis))
+            about = (HEADLINE, setting, TITLES[name], word, reason)
+            found.append(Finding(*about, "stated" if theory == "printed" else "corrected"))
     return found
 
 
@@ -106,17 +83,6 @@ def _cases(records: Sequence[Record], name: str) -> list[Record]:
 def _place(record: Record) -> tuple[float, float, float, bool]:
     case = case_of(record.run)
     return case.beta, -case.mu0, case.sigma0, not case.shared
-
-
-def _draw_epsilon(ax: Any, record: Record) -> None:
-    draw_epsilon(ax, record)
-    ax.set_title(TITLES[record.run.scheme])
-    ax.legend(loc="center right")
-
-
-def _draw_cases(ax: Any, records: Sequence[Record], name: str) -> None:
-    draw_cases(ax, records, named=True)
-    ax.set_title(TITLES[name])
 
 
 def told(records: Sequence[Record]) -> Iterator[Said]:
@@ -159,11 +125,3 @@ def row(record: Record) -> list[str]:
     numbers = [f"{m['measured']:.5f}", f"{m['stderr']:.5f}", f"{m['completed']:.5f}"]
     numbers += [f"{z['completed']:+.1f}", f"{m['printed']:.5f}", f"{z['printed']:+.1f}"]
     return [record.run.scheme, describe(case_of(record.run)), *numbers, agree]
-
-
-def figures(records: Sequence[Record]) -> Iterator[tuple[str, Figure]]:
-    """Yield the figure of all cases."""
-    yield "implicit.png", figure(records)
-
-
-PART: Final = Part("Theorem 4.3 against simulation", blocks, place=9)

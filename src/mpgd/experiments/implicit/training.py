@@ -1,11 +1,7 @@
 """The coefficient of eps^2 by simulation, with the same paths for all sizes and signs of eps."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from math import sqrt
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -13,7 +9,7 @@ from torch.func import grad, vmap
 
 from mpgd.experiments.implicit.runs import EPSILONS, GAMMA, PROBLEMS, Case, Problem, case_of
 from mpgd.experiments.store import Run
-from mpgd.experiments.training import Result
+from mpgd.experiments.training import Found
 from mpgd.noise import ChaoticNoise
 from mpgd.theory import implicit_regularizer
 
@@ -47,13 +43,7 @@ def _descend(problem: Problem, x: Tensor, eps: float, m: Tensor, n: Tensor) -> T
     return x
 
 
-def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
-    """Yield metrics and curves of each run."""
-    for run in runs:
-        yield run, *work(run)
-
-
-def work(task: Run) -> tuple[dict[str, Any], dict[str, Any]]:
+def work(task: Run) -> Found:
     """Return the measured coefficient and what the theorem says, with D(eps) as curves."""
     problem, case, count = PROBLEMS[task.scheme], case_of(task), task.hyperparameters["count"]
     D = measure(problem, case, count, task.seed)

@@ -14,20 +14,18 @@ valley is taken at 3 tanh(u/3), 3 tanh(v/3), where all its derivatives are bound
 Reference: Lim, Wan & Simsekli (2022), Theorem 4.1 and Appendix B.3.
 """
 
-from mpgd.experiments import EXPERIMENTS
-from mpgd.experiments.experiment import Experiment
+from mpgd.experiments.experiment import Experiment, Part
 from mpgd.experiments.limit.runs import NEEDS, PARTS, label, tasks
-from mpgd.experiments.limit.section import PART, figures, told
+from mpgd.experiments.limit.section import blocks, figures, told
 from mpgd.experiments.limit.training import train
 
 EXPERIMENT = Experiment(
     name="limit",
-    title=EXPERIMENTS["limit"].title,
     runs=tasks,
     train=train,
     told=told,
     needs=lambda run: NEEDS.get(str(run.hyperparameters.get("part")), PARTS),
-    section=PART,
+    section=Part("Convergence to the limit equation", blocks, place=2),
     seeded=False,
     largest=lambda run: 1,
     label=label,

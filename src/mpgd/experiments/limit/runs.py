@@ -1,7 +1,5 @@
 """The losses, sizes and runs of the test of Theorem 4.1."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
@@ -45,23 +43,14 @@ LOSSES: Final = {
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is simulated.
+    """How much is simulated."""
 
-    Attributes:
-        m: steps per unit of time, increasing.
-        paths: of the recursion, for each m.
-        reference: paths of the equation, and sums of the driver.
-        steps: of the equation, per unit of time.
-        resamples: of the bootstrap.
-        joint: vectors in the energy distance of the valley, which costs their number squared.
-    """
-
-    m: tuple[int, ...] = (10, 30, 100, 300, 1000, 3000, 10_000)
-    paths: int = 8_000
-    reference: int = 16_000
-    steps: int = 300
-    resamples: int = 60
-    joint: int = 800
+    m: tuple[int, ...] = (10, 30, 100, 300, 1000, 3000, 10_000)  # steps a unit of time, increasing
+    paths: int = 8_000  # of the recursion, for each m
+    reference: int = 16_000  # paths of the equation, and sums of the driver
+    steps: int = 300  # of the equation, per unit of time
+    resamples: int = 60  # of the bootstrap
+    joint: int = 800  # vectors in the valley's energy distance, which costs their number squared
 
 
 FULL: Final = Sizes()

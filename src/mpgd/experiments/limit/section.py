@@ -1,36 +1,19 @@
 """Theorem 4.1: laws of MPGD with m steps a unit of time beside the equation they tend to."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from mpgd.experiments.comparison import IncompleteError
-from mpgd.experiments.content.blocks import Block, Finding, Findings, Panel, Plate, Text
+from mpgd.experiments.content.blocks import Block, Finding, Findings, Panel, Plate, Text, panel
 from mpgd.experiments.content.choose import commonest, known, part
 from mpgd.experiments.content.findings import BASES
 from mpgd.experiments.content.tables import table
 from mpgd.experiments.driver.runs import FIRST_SIGN
-from mpgd.experiments.experiment import Part, Said
-from mpgd.experiments.limit.figure import (
-    LINES,
-    draw_case,
-    draw_circle,
-    draw_distance,
-    draw_driver,
-    draw_laws,
-    draw_radius,
-    draw_rotation,
-    draw_rotation_distance,
-    finish_distance,
-)
+from mpgd.experiments.experiment import Said
+from mpgd.experiments.limit import figure
 from mpgd.experiments.limit.runs import GAMMA, LOSSES, NEEDS, SIZES, TIMES
 from mpgd.experiments.store import Record
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 HEADLINE: Final = "Theorem 4.1: small steps tend to the Marcus equation"
 RULE: Final = (
@@ -51,9 +34,9 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     drivers = commonest(part(records, part="driver"), "reference")
     rotations = commonest(part(records, part="rotation"), *SIZE)
     for each in (law, drivers, rotations):
-        each.sort(key=_m)
+        each.sort(key=figure.steps)
     jump = part(records, part="jump")[0]
-    steps = sorted({_m(record) for record in law})
+    steps = sorted({figure.steps(record) for record in law})
     ordered = [*_ordered(drivers), *_ordered(law), *rotations]
     return [
         Text(
@@ -94,12 +77,12 @@ def findings(law: Sequence[Record], drivers: Sequence[Record]) -> list[Finding]:
     found = []
     for record in _ordered(law):
         h = record.run.hyperparameters
-        if h["m"] != _m(law[-1]) or (record.run.scheme == "product" and not h["beta"]):
+        if h["m"] != figure.steps(law[-1]) or (record.run.scheme == "product" and not h["beta"]):
             continue
         alike = part(drivers, beta=h["beta"], m=h["m"])
-        own = next((r.metrics["ks"] for r in alike if _signs(r) == _signs(record)), None)
+        own = next((r.metrics["ks"] for r in alike if r.run.scheme == record.run.scheme), None)
         if own is None:
-            raise IncompleteError(f"no driver with {_signs(record)} signs at m = {h['m']}")
+            raise IncompleteError(f"no driver with {record.run.scheme} signs at m = {h['m']}")
         noise = float(record.curves["ks"][-1][-1])
         distance = record.metrics.get("claimed_ks", record.metrics["ks"])
         near = distance <= own + noise
@@ -108,51 +91,43 @@ def findings(law: Sequence[Record], drivers: Sequence[Record]) -> list[Finding]:
         reason = f"distance {distance:.3f}, driver's own {own:.3f}, sampling {noise:.3f}"
         if "claimed_ks" in record.metrics:
             reason += f"; to the symmetric equation {record.metrics['ks']:.3f}"
-        setting = "fresh signs" if _signs(record) == "fresh" else "signs as printed"
+        setting = "fresh signs" if record.run.scheme == "fresh" else "signs as printed"
         claim = f"{h['loss']}, {h['kind']} noise, β = {h['beta']:g}, m = {h['m']:,}"
-        found.append(Finding(HEADLINE, setting, claim, word, reason, BASES[_signs(record)]))
+        found.append(Finding(HEADLINE, setting, claim, word, reason, BASES[record.run.scheme]))
     return sorted(found, key=lambda finding: finding.setting, reverse=True)
 
 
 def _panels(law: Sequence[Record], drivers: Sequence[Record]) -> Iterator[Panel]:
-    for loss, about in LOSSES.items():
-        for kind in SIZES:
-            mine = part(law, loss=loss, kind=kind)
-            skewed = [r for r in mine if r.run.hyperparameters["beta"] and _signs(r) == "fresh"]
-            title = f"{about.title}, {kind} noise"
-            if loss != "double well":
-                draw = partial(draw_laws, records=skewed, title=title)
-                yield Panel(draw, f"{title}: distribution functions for three m, and the limit's.")
-            draw = partial(_draw_distances, records=mine, drivers=drivers, title=title)
-            yield Panel(
-                draw,
-                f"{title}: Kolmogorov distances fall with m for fresh signs, and "
-                "stay away from the claimed limit for the signs as printed.",
-            )
+    for (loss, _), (title, mine) in _cases(law).items():
+        if loss != "double well":
+            yield _laws(mine, title)
+        alt = (
+            f"{title}: Kolmogorov distances fall with m for fresh signs, and stay away from the "
+            "claimed limit for the signs as printed."
+        )
+        yield panel(alt, figure.draw_distances, mine, drivers, title)
 
 
-def _draw_distances(
-    ax: Any, records: Sequence[Record], drivers: Sequence[Record], title: str
-) -> None:
-    for line, shift in zip(LINES, (0.92, 0.97, 1.03, 1.08), strict=True):
-        draw_distance(ax, records, "ks", *line, shift)
-    driver = [r for r in part(drivers, beta=0.5) if _signs(r) == "fresh"]
-    draw_driver(ax, driver)
-    finish_distance(ax, "ks", title, records)
-    ax.set_ylabel("Kolmogorov distance")
+def _cases(law: Sequence[Record]) -> dict[tuple[str, str], tuple[str, list[Record]]]:
+    """Return the title and the records of every loss and noise."""
+    return {
+        (loss, kind): (f"{about.title}, {kind} noise", part(law, loss=loss, kind=kind))
+        for loss, about in LOSSES.items()
+        for kind in SIZES
+    }
+
+
+def _laws(records: Sequence[Record], title: str) -> Panel:
+    alt = f"{title}: distribution functions for three m, and the limit's."
+    return panel(alt, figure.draw_laws, records, title)
 
 
 def _rotation(jump: Record, records: Sequence[Record]) -> list[Panel]:
+    alt = "The distance to Marcus falls with m, that to Ito does not."
     return [
-        Panel(partial(draw_circle, jump=jump), "A jump in ever more steps ends on the circle."),
-        Panel(
-            partial(draw_rotation_distance, records=records),
-            "The distance to Marcus falls with m, that to Ito does not.",
-        ),
-        Panel(
-            partial(draw_radius, records=records),
-            "The norm tends to 1, as Marcus says, not to Ito's.",
-        ),
+        panel("A jump in ever more steps ends on the circle.", figure.draw_circle, jump),
+        panel(alt, figure.draw_rotation_distance, records),
+        panel("The norm tends to 1, as Marcus says, not to Ito's.", figure.draw_radius, records),
     ]
 
 
@@ -170,18 +145,10 @@ def _ordered(records: Sequence[Record]) -> list[Record]:
     return sorted(records, key=place)
 
 
-def _signs(record: Record) -> str:
-    return record.run.scheme
-
-
-def _m(record: Record) -> int:
-    return int(record.run.hyperparameters["m"])
-
-
 def told(records: Sequence[Record]) -> Iterator[Said]:
     """Yield the table of all distances, and what its words mean."""
     law = part(records, part="law")
-    steps = list(dict.fromkeys(_m(record) for record in law))
+    steps = list(dict.fromkeys(figure.steps(record) for record in law))
     yield (
         f"KS distance to the equation at t = {TIMES[-1]:g}, gamma {GAMMA}, m steps a unit of time",
         ["case", "beta", "signs", *(f"{m:,}" for m in steps), "sampling"],
@@ -194,10 +161,6 @@ def told(records: Sequence[Record]) -> Iterator[Said]:
         "sampling: what samples of one law exceed in 5 % of all cases. "
         "rotation: Wasserstein distances to either equation."
     )
-
-
-def _is(record: Record, part: str) -> bool:
-    return bool(record.run.hyperparameters["part"] == part)
 
 
 def rows(records: Sequence[Record], steps: Sequence[int]) -> Iterator[list[str]]:
@@ -217,22 +180,23 @@ def rows(records: Sequence[Record], steps: Sequence[int]) -> Iterator[list[str]]
 
 def _noise(record: Record, key: str) -> float:
     """Return the KS distance that sampling alone exceeds in 5 % of all cases."""
-    if _is(record, "driver"):
+    if record.run.hyperparameters["part"] == "driver":
         return 1.358 / math.sqrt(record.run.hyperparameters["reference"])
     curve = record.curves[key]
     return float(curve[-1] if key in ("marcus", "ito") else curve[-1][-1])
 
 
-def figures(records: Sequence[Record]) -> Iterator[tuple[str, Figure]]:
-    """Yield a figure for every loss and noise, and that of the rotation."""
+def figures(records: Sequence[Record]) -> Iterator[Block]:
+    """Yield a figure with all distances for every loss and noise, and that of the rotation."""
     law, drivers = part(records, part="law"), part(records, part="driver")
-    for loss, about in LOSSES.items():
-        for kind in SIZES:
-            mine = part(law, loss=loss, kind=kind)
-            name = f"limit-{loss.replace(' ', '-')}-{kind}.png"
-            yield name, draw_case(f"{about.title}, {kind} noise", mine, drivers)
-    (jump,) = part(records, part="jump")
-    yield "limit-rotation.png", draw_rotation(jump, part(records, part="rotation"))
-
-
-PART: Final = Part("Convergence to the limit equation", blocks, place=2)
+    for (loss, kind), (title, mine) in _cases(law).items():
+        panels = [
+            panel(f"{title}: {name}", figure.draw_distances, mine, drivers, title, name)
+            for name in figure.DISTANCES
+        ]
+        name = f"limit-{loss.replace(' ', '-')}-{kind}"
+        yield Plate(name, title, (_laws(mine, title), *panels), legend=True)
+    (jump,), rotations = part(records, part="jump"), part(records, part="rotation")
+    circle, *others = _rotation(jump, rotations)
+    gap = panel("How far the end of the jump is from either integral.", figure.draw_gap, jump)
+    yield Plate("limit-rotation", "The rotation", (circle, gap, *others))

@@ -1,7 +1,5 @@
 """MPGD and its equation simulated, and how far their laws are apart."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,12 +17,11 @@ from mpgd.experiments.driver.runs import FIRST_SIGN
 from mpgd.experiments.driver.training import ks_distance
 from mpgd.experiments.limit.runs import GAMMA, LOSSES, SIZES, TIMES
 from mpgd.experiments.store import Run
-from mpgd.experiments.training import Result
+from mpgd.experiments.training import Found, Result, one_by_one
 from mpgd.limits import Distance, FastSlow, Linear, MarcusSDE, distances_in_law, limit_law
 from mpgd.noise import ChaoticNoise
 
 Array = NDArray[np.float64]
-Found = tuple[dict[str, Any], dict[str, Any]]  # metrics, curves
 
 DISTANCES: Final = ("ks", "wasserstein", "energy")
 GRID: Final = 240  # points at which distribution functions are kept
@@ -34,8 +31,7 @@ ROTATION: Final = Linear([[0.0, -1.0], [1.0, 0.0]])
 def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
     """Yield metrics and curves of each run."""
     with _one_thread():
-        for run in runs:
-            yield run, *work(run)
+        yield from one_by_one(work, runs)
 
 
 @contextmanager

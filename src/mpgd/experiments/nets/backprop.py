@@ -9,11 +9,10 @@ With h_0 the inputs, layers l = 1 ... L and * the entrywise product:
 Examples are the last axis, which is what CPUs like. `nets.gradients` says the same by autograd.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -26,47 +25,27 @@ CACHE: Final = 1 << 23  # bytes that buffers may fill
 
 @dataclass(frozen=True)
 class InPlace:
-    """An activation f without copies.
+    """An activation f without copies."""
 
-    Attributes:
-        apply: overwrites z by f(z).
-        back: multiplies a delta by f'(z), given f(z), which it may overwrite.
-    """
-
-    apply: Callable[[Tensor], Tensor]
-    back: Callable[[Tensor, Tensor], Tensor]
+    apply: Callable[[Tensor], Tensor]  # overwrites z by f(z)
+    back: Callable[[Tensor, Tensor], Tensor]  # times f'(z), given f(z), which it may overwrite
 
 
-def _back_relu(delta: Tensor, h: Tensor) -> Tensor:
-    return delta.mul_(h.sign_())
-
-
-def _back_sigmoid(delta: Tensor, h: Tensor) -> Tensor:
-    torch.ops.aten.sigmoid_backward.grad_input(delta, h, grad_input=delta)
-    return delta
-
-
-def _back_tanh(delta: Tensor, h: Tensor) -> Tensor:
-    torch.ops.aten.tanh_backward.grad_input(delta, h, grad_input=delta)
+def _back(kernel: Any, delta: Tensor, h: Tensor) -> Tensor:
+    kernel.grad_input(delta, h, grad_input=delta)
     return delta
 
 
 IN_PLACE: Final[dict[Activation | None, InPlace]] = {
     None: InPlace(lambda z: z, lambda delta, h: delta),
-    torch.relu: InPlace(torch.relu_, _back_relu),
-    torch.sigmoid: InPlace(torch.sigmoid_, _back_sigmoid),
-    torch.tanh: InPlace(torch.tanh_, _back_tanh),
+    torch.relu: InPlace(torch.relu_, lambda delta, h: delta.mul_(h.sign_())),
+    torch.sigmoid: InPlace(torch.sigmoid_, partial(_back, torch.ops.aten.sigmoid_backward)),
+    torch.tanh: InPlace(torch.tanh_, partial(_back, torch.ops.aten.tanh_backward)),
 }
 
 
 class Backpropagation:
     """Computes gradients; an object is for one number of examples and not for two threads.
-
-    Args:
-        layout: the shape of the nets.
-        loss: of outputs and targets.
-        examples: how many.
-        dtype: the precision.
 
     Examples:
         >>> from mpgd.experiments.nets.losses import mean_square

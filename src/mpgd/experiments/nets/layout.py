@@ -21,17 +21,11 @@ BLOCK: Final = 256  # examples
 
 @dataclass(frozen=True)
 class Layout:
-    """The shape of a net.
+    """The shape of a net."""
 
-    Attributes:
-        widths: of its layers, from the input to the output.
-        hidden: the activation between layers.
-        output: the activation after the last one.
-    """
-
-    widths: tuple[int, ...]
-    hidden: Activation
-    output: Activation | None = None
+    widths: tuple[int, ...]  # of its layers, from the input to the output
+    hidden: Activation  # the activation between layers
+    output: Activation | None = None  # the activation after the last one
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
@@ -91,17 +85,11 @@ class Layout:
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """What nets learn from; a first axis of length 1 is shared by all nets.
+    """What nets learn from; a first axis of length 1 is shared by all nets."""
 
-    Attributes:
-        inputs: (net, example, feature).
-        columns: the same as (net, feature, example), in that order in memory.
-        targets: (net, example).
-    """
-
-    inputs: Tensor
-    columns: Tensor
-    targets: Tensor
+    inputs: Tensor  # (net, example, feature)
+    columns: Tensor  # the same as (net, feature, example), in that order in memory
+    targets: Tensor  # (net, example)
 
     @classmethod
     def of(cls, inputs: Tensor, targets: Tensor) -> Examples:

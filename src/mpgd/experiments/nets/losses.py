@@ -8,8 +8,6 @@ Outputs p are (net, example), targets y (example,) or (net, example); a loss is 
 one of several classes, outputs are (net, example, class).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -17,6 +15,8 @@ from typing import Final
 import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy
+
+from mpgd.experiments.nets.layout import gradients
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -69,9 +69,7 @@ def _class_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def _by_autograd(loss: Loss, outputs: Tensor, targets: Tensor) -> Tensor:
-    leaf = outputs.detach().requires_grad_()
-    (found,) = torch.autograd.grad(loss(leaf, targets).sum(), leaf)
-    return found
+    return gradients(lambda leaf: loss(leaf, targets), outputs)[1]
 
 
 _SLOPES: Final[dict[Loss, Loss]] = {

@@ -10,8 +10,6 @@ them fill vector registers. `backprop` says the same with tensors, and is what r
 import this file only where numba is installed.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any, Final
 

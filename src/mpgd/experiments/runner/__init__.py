@@ -7,8 +7,6 @@ workers write their results themselves, so that a killed parent loses nothing th
 results of a cluster come back and are written here.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,16 +23,7 @@ Batch = list[Run]
 
 LARGEST: Final = 40  # runs in a batch
 ATTEMPTS: Final = 3  # at a batch whose worker dies
-SHARED: Final = (
-    "widths",
-    "eta",
-    "steps",
-    "stop",
-    "batch",
-    "data",
-    "part",
-    "study",
-)  # by runs trained together
+SHARED: Final = ("widths", "eta", "steps", "stop", "batch", "data", "part", "study")  # in a batch
 
 
 def complete(
@@ -46,13 +35,9 @@ def complete(
 ) -> list[Record]:
     """Return the records of ``runs``, in order, after computing those the store lacks.
 
-    Args:
-        context: the store, the workers and where progress is shown.
-        runs: what is wanted.
-        train: yields a run's metrics and curves; a function that another process can import, or
-            a `functools.partial` of one.
-        largest: how many runs like this one may be trained together; by default `LARGEST`.
-        label: names a run in the progress, where runs are trained one by one.
+    ``train`` yields a run's metrics and curves; another process must be able to import it.
+    ``largest`` says how many runs like this one may be trained together, by default `LARGEST`;
+    ``label`` names a run in the progress, where runs are trained one by one.
     """
     store = context.store
     found = {run.key: store.load(run) for run in runs}

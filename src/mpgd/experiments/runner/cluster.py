@@ -1,7 +1,5 @@
 """Batches on a Dask cluster: results come back and are written here."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from concurrent.futures import as_completed
 

@@ -1,7 +1,5 @@
 """Batches in processes of our own: one that dies costs only its batch, which is tried again."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

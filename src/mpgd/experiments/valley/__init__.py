@@ -14,22 +14,20 @@ already at the visit. Seed 1 is the script's own path, further seeds shift its o
 Reference: Lim, Wan & Simsekli (2022), Section 5.1.
 """
 
-from mpgd.experiments import EXPERIMENTS
-from mpgd.experiments.experiment import Experiment
+from mpgd.experiments.experiment import Experiment, Part
 from mpgd.experiments.schema import Needs
 from mpgd.experiments.valley.runs import LANDSCAPE, all_tasks, told
-from mpgd.experiments.valley.section import PART
+from mpgd.experiments.valley.section import blocks
 from mpgd.experiments.valley.training import train
 
 NEEDS = Needs(("trace",), (("step", "trace"),), optional=True)
 PATHS = Needs(curves=(("u", "v"),))
 EXPERIMENT = Experiment(
     name="valley",
-    title=EXPERIMENTS["valley"].title,
     runs=all_tasks,
     train=train,
     told=told,
     needs=lambda run: PATHS if run.hyperparameters.get("part") == LANDSCAPE else NEEDS,
-    section=PART,
+    section=Part("The valley", blocks, place=3),
     largest=lambda run: 1000,
 )

@@ -1,7 +1,5 @@
 """The schemes in the valley, what is said of them, and the paths kept for a figure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import median
@@ -10,7 +8,7 @@ from typing import Any, Final
 from mpgd.experiments.comparison import Comparison, by_protocol
 from mpgd.experiments.experiment import Said
 from mpgd.experiments.schemes import Scheme, runs_of
-from mpgd.experiments.statistics import HEADINGS, Columns, by_scheme, rows
+from mpgd.experiments.statistics import Columns, by_scheme
 from mpgd.experiments.store import Record, Run
 
 GAMMAS: Final = (0.6, 0.7, 0.8)
@@ -66,11 +64,9 @@ def told(records: Sequence[Record]) -> Iterator[Said]:
     """Yield the final traces, with medians since a few paths go far, and the verdicts."""
     ends = [record for record in records if "part" not in record.run.hyperparameters]
     for title, own in COMPARISON.groups(ends).items():
-        held = by_scheme(own)
-        body = [
-            [name, f"{median(r.metrics['trace'] for r in held[name]):.1f}", *rest]
-            for name, _, *rest in rows(own, TRACE, "gd")
-        ]
-        yield f"{title}: {TRACE.title}", [HEADINGS[0], "median", *HEADINGS[2:]], body
+        held, (caption, heads, rows) = by_scheme(own), COMPARISON.table(title, own, TRACE).told
+        medians = {name: median(r.metrics["trace"] for r in held[name]) for name in held}
+        body = [[name, f"{medians[name]:.1f}", *rest] for name, *rest in rows]
+        yield caption, [heads[0], "median", *heads[1:]], body
         for verdict in COMPARISON.verdicts(own):
             yield f"{title}: {verdict.text(COMPARISON.digits)}"

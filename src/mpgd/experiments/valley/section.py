@@ -1,42 +1,26 @@
 """The valley: where each scheme goes, the trace of the Hessian on the way and at the end."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from mpgd.experiments.content.blocks import Block, Findings, Landscape, Panel, Plate, Route, Text
+from mpgd.experiments.content.blocks import Block, Landscape, Panel, Plate, Route, Text, panel
 from mpgd.experiments.content.choose import chosen, commonest, part
 from mpgd.experiments.content.curves import bands
-from mpgd.experiments.content.findings import (
-    PROTOCOLS,
-    RULE,
-    findings,
-    finished,
-    settings,
-    unfinished,
-)
+from mpgd.experiments.content.findings import PROTOCOLS, finished, judged, settings, unfinished
 from mpgd.experiments.content.style import BLUE, INDIGO, SKY, color
 from mpgd.experiments.content.tables import scheme_table, table
-from mpgd.experiments.experiment import Part
 from mpgd.experiments.schemes import Scheme
 from mpgd.experiments.statistics import by_scheme, schemes_of
 from mpgd.experiments.store import Record
 from mpgd.experiments.valley.runs import COMPARISON, LANDSCAPE, TRACE, landscape, tasks
 
-HEADLINE: Final = "MPGD descends to flatter minima of the valley"
+HEADLINES: Final = {"trace": "MPGD descends to flatter minima of the valley"}
 SHADES: Final = {0.6: SKY, 0.7: BLUE, 0.8: INDIGO}
 STILL: Final = 0.1  # of the longest path: too short to be seen beside it
 SHOWN: Final = 0.7  # gamma of the paths that are shown unasked
-NAMES: Final = {
-    "gd": "gradient descent",
-    "mpgd": "MPGD",
-    "gaussian": "Gaussian",
-    "langevin": "Langevin",
-}
+NAMES: Final = dict(gd="gradient descent", mpgd="MPGD", gaussian="Gaussian", langevin="Langevin")
 
 
 def blocks(records: Sequence[Record]) -> list[Block]:
@@ -50,7 +34,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             "says that descent stays where it starts, Gaussian noise does not converge, and MPGD "
             "moves to flatter minima, which the trace of the Hessian measures."
         ),
-        Findings(RULE, findings(held, HEADLINE, COMPARISON)),
+        judged(held, HEADLINES, COMPARISON),
     ]
     for protocol in PROTOCOLS:
         if own := [record for record in paths if record.run.protocol == protocol]:
@@ -79,16 +63,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
 
 
 def _landscape(protocol: str, records: Sequence[Record]) -> Landscape:
-    routes = [
-        Route(
-            _label(Scheme.of(record.run)),
-            _shade(Scheme.of(record.run)),
-            tuple(record.curves["u"]),
-            tuple(record.curves["v"]),
-            shown=_is_shown(Scheme.of(record.run)),
-        )
-        for record in sorted(records, key=lambda record: record.run.scheme)
-    ]
+    routes = [_route(record) for record in sorted(records, key=lambda record: record.run.scheme)]
     steps = records[0].run.hyperparameters["steps"]
     caption = (
         f"The valley in three dimensions, {PROTOCOLS[protocol]}: one path of {steps:,} steps for "
@@ -116,8 +91,10 @@ def _reach(route: Route) -> float:
     return float(np.hypot(*(points - points[:, :1])).max(initial=0.0))
 
 
-def _is_shown(scheme: Scheme) -> bool:
-    return scheme.kind != "langevin" and scheme.gamma in (None, SHOWN)
+def _route(record: Record) -> Route:
+    scheme, (u, v) = Scheme.of(record.run), (tuple(record.curves[name]) for name in ("u", "v"))
+    shown = scheme.kind != "langevin" and scheme.gamma in (None, SHOWN)
+    return Route(_label(scheme), _shade(scheme), u, v, shown)
 
 
 def _shade(scheme: Scheme) -> str:
@@ -131,18 +108,16 @@ def _label(scheme: Scheme) -> str:
     return NAMES[scheme.kind] + (f", γ = {scheme.gamma:g}" if scheme.gamma is not None else "")
 
 
-def _panels(held: Mapping[str, Sequence[Record]]) -> list[Panel]:
-    panels = []
+def _panels(held: Mapping[str, Sequence[Record]]) -> Iterator[Panel]:
     paper = held.get("paper", ())
     schemes = schemes_of(paper)
     for gamma in sorted({s.gamma for s in schemes.values() if s.gamma is not None}):
         own = [r for r in paper if schemes[r.run.scheme].gamma in (None, gamma)]
-        draw = partial(_draw, records=own, title=f"As the text says, γ = {gamma:g}")
-        panels.append(Panel(draw, f"Trace against steps as the text says, γ = {gamma:g}."))
+        alt = f"Trace against steps as the text says, γ = {gamma:g}."
+        yield panel(alt, _draw, own, f"As the text says, γ = {gamma:g}")
     if released := held.get("released"):
-        draw = partial(_draw, records=released, title="As the scripts ran")
-        panels.append(Panel(draw, "Trace against steps as the scripts ran."))
-    return panels
+        alt = "Trace against steps as the scripts ran."
+        yield panel(alt, _draw, released, "As the scripts ran")
 
 
 def _draw(ax: Any, records: Sequence[Record], title: str) -> None:
@@ -173,6 +148,3 @@ def _quartiles(records: Sequence[Record]) -> str:
         return ""
     low, middle, high = np.nanquantile(values, [0.25, 0.5, 0.75])
     return f"{middle:.1f} [{low:.1f}, {high:.1f}]"
-
-
-PART: Final = Part("The valley", blocks, place=3)

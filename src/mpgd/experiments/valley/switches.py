@@ -14,8 +14,6 @@
 With all of them this is `mpgd.experiments.valley`'s script, but for the seeds of its noise.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace

@@ -3,8 +3,6 @@
 grad_u = v^2 u,     grad_v = v |u|^2,     trace = d v^2 + |u|^2
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
