@@ -41,8 +41,8 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             "noise come out as printed within 0.0003 on a CPU with AVX-512 (on one without, "
             "rounding makes 0.420 of the Gaussian's 0.428); MPGD rows come near, not equal, since "
             "10,000 iterates of a chaotic map amplify the last bit of a platform's power function. "
-            "The printed gap is test RMSE minus train MSE, not RMSE: as the text says, the true gap "
-            "is taken. At γ = 0.7 as the text says, a difference in the last bit grows to one in "
+            "The printed gap is test RMSE minus train MSE, not RMSE: as the text says, the true "
+            "gap is taken. At γ = 0.7 as the text says, a difference in the last bit grows to one in "
             "the first digits: single runs there depend on the processor, and only their law can "
             "be reproduced."
         ),
