@@ -1,8 +1,8 @@
 """Every range of every parameter, and every error text about ranges.
 
 The letters are the paper's: 1/2 < gamma < 1 is the intermittency exponent, alpha = 1/gamma the
-tail index, -1 <= beta <= 1 the skewness, mu >= 0 and sigma >= 0 the sizes of the multiplicative
-and the additive perturbation.
+tail index, -1 <= beta <= 1 the skewness, mu >= 0 and sigma, any real number, the sizes of the
+multiplicative and the additive perturbation.
 """
 
 from __future__ import annotations
@@ -69,6 +69,17 @@ def check_alpha(alpha: object) -> float:
 def check_nonnegative(name: str, value: object) -> float:
     """Return ``value``, which must be finite and at least 0."""
     return check_real(name, value, "[0, inf)", 0.0, math.inf, "[)")
+
+
+def check_finite(name: str, value: object) -> float:
+    """Return ``value``, which must be a finite number."""
+    return check_real(name, value, "(-inf, inf)", -math.inf, math.inf, "()")
+
+
+def check_flag(name: str, value: object) -> None:
+    """Raise if ``value`` is not a bool."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
 
 
 def check_positive(name: str, value: object) -> float:
