@@ -31,6 +31,8 @@ from mpgd.noise.word import (
     SIGN_BITS,
 )
 
+MOST_STEPS: Final = 2**32 - 1  # what a uint32 counts to
+
 _u = np.uint32
 _PLACE, _SIGN = 0, 1  # what a start needs bits for
 _UNUSED: Final = 64 - INPUT_BITS  # bits below U, whose 50 bits are the upper ones of a pair
@@ -43,18 +45,19 @@ def start(driver: Driver, key: Pair, index: Array, drawn: bool) -> Array:
     least = pair(1 << (64 - driver.starts.octaves))  # below it, all starts are LONGEST
     is_less = (high < least[0]) | ((high == least[0]) & (low < least[1]))
     U = jnp.where(is_less, least[0], high), jnp.where(is_less, least[1], low)
-    word = encode(lookup(driver.starts, U))
+    word = encode(evaluate(driver.starts, *locate(driver.starts, U)))
     if drawn:
         word = word | drawn_sign(driver, hash_elements(index, make_key(key, _SIGN)))
     return word.view(jnp.int32)
 
 
-def advance(driver: Driver, words: Array, key: Pair, index: Array) -> Array:
-    """Return the words at the next step, given the key of this one."""
+def advance(driver: Driver, words: Array, key: Pair, index: Array, active: Array) -> Array:
+    """Return the words at the next step, given the key of this one; all wait if not ``active``."""
     w = words.view(jnp.uint32)
     q = w & _u(MAGNITUDE)
     counted = w - jnp.where(q > _u(LONG), _u(1), _u(ONE))
-    return jnp.where(q < _u(ONE), visit(driver, w, key, index), counted).view(jnp.int32)
+    following = jnp.where(q < _u(ONE), visit(driver, w, key, index, active), counted)
+    return jnp.where(active, following, w).view(jnp.int32)
 
 
 def value(words: Array, c0: Any, c1: Any, dtype: Any) -> Array:
@@ -63,15 +66,29 @@ def value(words: Array, c0: Any, c1: Any, dtype: Any) -> Array:
     return jnp.where(words < 0, -v, v)
 
 
-def visit(driver: Driver, w: Array, key: Pair, index: Array) -> Array:
-    """Return the words after a visit to Z: B of a dithered argument, and a new sign."""
+def visit(driver: Driver, w: Array, key: Pair, index: Array, active: Array) -> Array:
+    """Return the words after a visit to Z: B of a dithered argument, and a new sign.
+
+    XLA on a CPU makes no vector code of a loop that gathers, and puts into that loop what leads to
+    it, but not through a branch. So the branch saves half of the time also where it is always
+    taken. Two arrays come out of it, since each costs the whole hash: the row has room for a sign.
+    """
+    nothing = jnp.zeros_like(w), jnp.zeros_like(w)
+    signed_row, X = lax.cond(active, lambda: argument(driver, w, key, index), lambda: nothing)
+    b = evaluate(driver.returns, signed_row & _u(MAGNITUDE), X)
+    new = encode(b) | (signed_row & _u(NEGATIVE))
+    return new ^ (w & _u(NEGATIVE)) if driver.product else new
+
+
+def argument(driver: Driver, w: Array, key: Pair, index: Array) -> tuple[Array, Array]:
+    """Return the row of B's argument, with the new sign in the uppermost bit, and the place X."""
     f = w & _u(FRACTION)
     h = hash_elements(index, key, (f << _u(SALT_SHIFT - 32), jnp.zeros_like(f)))
     upper = jnp.where(f == 0, h[1] >> _u(DRAWN_SHIFT) & _u(FRACTION), _u(FRACTION) - f)
     dither = (h[0] ^ h[1]) | _u(1)
     U = (upper << _u(_UNUSED)) | (dither >> _u(FRACTION_BITS)), dither << _u(_UNUSED)
-    new = encode(lookup(driver.returns, U)) | drawn_sign(driver, h)
-    return new ^ (w & _u(NEGATIVE)) if driver.product else new
+    row, X = locate(driver.returns, U)
+    return row | drawn_sign(driver, h), X
 
 
 def drawn_sign(driver: Driver, h: Pair) -> Array:
@@ -88,31 +105,27 @@ def encode(b: Pair) -> Array:
     return jnp.where(n < _u(FAR), short, jnp.minimum(n, _u(LONGEST)) + _u(LONG - FAR))
 
 
-def lookup(table: Table, U: Pair) -> Pair:
-    """Return the table at every U, with 32 bits behind the point."""
-    row_bits = table.row_bits
-    octave, (high, low) = normalised(U)
-    row = (octave << _u(row_bits)) | (high >> _u(32 - row_bits))
-    X = (high << _u(row_bits)) | (low >> _u(32 - row_bits))
-    found = [jnp.asarray(c).at[row].get(mode="promise_in_bounds") for c in columns(table)]
-    # XLA makes no vector code of a loop that gathers, so the rest goes into a loop of its own.
-    low_c0, high_c0, t1, rest = lax.optimization_barrier(found)
-    t2, sh = rest & _u(2**BEND_BITS - 1), rest >> _u(BEND_BITS)
-    slope = t1 - upper_product(X, t2)
-    fall = shifted_right((upper_product(X, slope), X * slope), sh)
-    return subtract((high_c0, low_c0), fall)
-
-
-def normalised(U: Pair) -> tuple[Array, Pair]:
-    """Return the octave of U, which is its leading zeros, and the bits below its leading one."""
+def locate(table: Table, U: Pair) -> tuple[Array, Array]:
+    """Return the row of every U and its position X in the row."""
     high, low = U
     is_far = high == 0
-    octave = lax.clz(jnp.where(is_far, low, high)) + is_far.astype(jnp.uint32) * _u(32)
     high, low = jnp.where(is_far, low, high), jnp.where(is_far, _u(0), low)
-    by = octave & _u(31)
+    by = lax.clz(high)
+    octave = by + is_far.astype(jnp.uint32) * _u(32)
     # A shift by 32 has no defined result everywhere; two shifts, by 1 and by at most 31, have.
     high, low = (high << by) | (low >> _u(1) >> (_u(31) - by)), low << by
-    return octave, ((high << _u(1)) | (low >> _u(31)), low << _u(1))
+    high, low = (high << _u(1)) | (low >> _u(31)), low << _u(1)  # drops the leading one
+    bits, rest = _u(table.row_bits), _u(32 - table.row_bits)
+    return (octave << bits) | (high >> rest), (high << bits) | (low >> rest)
+
+
+def evaluate(table: Table, row: Array, X: Array) -> Pair:
+    """Return the table's values, with 32 bits behind the point."""
+    found = [jnp.asarray(c).at[row].get(mode="promise_in_bounds") for c in columns(table)]
+    low_c0, high_c0, t1, t2_and_sh = lax.optimization_barrier(found)  # else XLA gathers twice
+    slope = t1 - upper_product(X, t2_and_sh & _u(2**BEND_BITS - 1))
+    fall = shifted_right((upper_product(X, slope), X * slope), t2_and_sh >> _u(BEND_BITS))
+    return subtract((high_c0, low_c0), fall)
 
 
 def shifted_right(x: Pair, by: Array) -> Pair:

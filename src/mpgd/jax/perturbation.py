@@ -17,6 +17,7 @@ from jax import Array
 
 from mpgd.jax import orbits
 from mpgd.jax.elements import element_index
+from mpgd.jax.orbits import MOST_STEPS
 from mpgd.jax.pairs import Pair, extend_key, make_key, pair, step_key
 from mpgd.jax.settings import Orbit, Settings
 from mpgd.jax.source import start_like
@@ -69,23 +70,20 @@ def displace(
         eta: the learning rate of this update.
         index: `element_index` of every leaf, if the leaves are blocks; else None.
     """
-    active = is_active(settings, state.step, eta)
-    counted = state._replace(
+    following = state._replace(
         count=optax.safe_increment(state.count),
         step=state.step + jnp.asarray(eta != 0, jnp.uint32),
     )
-    if active is False or not settings.orbits:
-        return None, counted
+    if not settings.orbits:
+        return None, following
+    active = is_active(settings, state.step, eta)
     terms: list[Any] = [None, None]
     words = {}
     for orbit in settings.orbits:
         v, words[orbit.name] = _draw(settings, state, orbit, params, eta, index, active)
         first = terms[orbit.which]  # a twin comes second and is taken off
         terms[orbit.which] = v if first is None else jax.tree.map(jnp.subtract, first, v)
-    moved = displacement(params, *terms)
-    if active is not True:
-        moved = jax.tree.map(lambda d: jnp.where(active, d, jnp.zeros_like(d)), moved)
-    return moved, counted._replace(words=words)
+    return displacement(params, *terms), following._replace(words=words)
 
 
 def displacement(params: Any, m: Any, n: Any) -> Any:
@@ -96,15 +94,10 @@ def displacement(params: Any, m: Any, n: Any) -> Any:
     return pushed if n is None else jax.tree.map(jnp.add, pushed, n)
 
 
-def is_active(settings: Settings, step: Array, eta: Any) -> Any:
-    """Return whether a step is perturbed: start <= step < stop and eta > 0; a bool if known now."""
-    known = not isinstance(eta, Array)
-    if known and eta == 0:
-        return False
-    if known and settings.start == 0 and settings.stop is None:
-        return True
-    inside = (step >= jnp.uint32(settings.start)) & (eta != 0)
-    return inside if settings.stop is None else inside & (step < jnp.uint32(settings.stop))
+def is_active(settings: Settings, step: Array, eta: Any) -> Array:
+    """Return whether a step is perturbed: start <= step < stop and eta > 0."""
+    stop = MOST_STEPS if settings.stop is None else settings.stop
+    return (step >= jnp.uint32(settings.start)) & (step < jnp.uint32(stop)) & (eta != 0)
 
 
 def numbered(params: Any) -> tuple[Any, int]:
@@ -163,21 +156,19 @@ def _draw(
 ) -> tuple[Any, Any]:
     """Return a driver's values for every leaf, scaled, and its next words."""
     driver, words = settings.sources[orbit.which].driver, state.words[orbit.name]
-    c0, c1 = settings.values(orbit.which, eta)
+    c0, c1 = (jnp.where(active, c, 0.0) for c in settings.values(orbit.which, eta))
     keys = step_key(_driver_keys(state.keys, orbit), state.step - jnp.uint32(settings.start))
-
-    def following(i: int, w: Array, where: Array) -> Array:
-        new = orbits.advance(driver, w, _row(keys, i), where)
-        return new if active is True else jnp.where(active, new, w)
 
     def value(x: Any, w: Array) -> Array:
         return orbits.value(w, c0, c1, precision_of(x))
 
+    def advance(i: int, w: Array, where: Array) -> Array:
+        return orbits.advance(driver, w, _row(keys, i), where, active)
+
     if orbit.shared:
         v = jax.tree.map(lambda x: value(x, words), params)
-        return v, following(-1, words, element_index(()))
+        return v, advance(-1, words, element_index(()))
     if index is None:
         index = jax.tree.map(lambda x: element_index(jnp.shape(x)), params)
-    return jax.tree.map(value, params, words), jax.tree.map(
-        following, numbered(params)[0], words, index
-    )
+    v = jax.tree.map(value, params, words)
+    return v, jax.tree.map(advance, numbered(params)[0], words, index)

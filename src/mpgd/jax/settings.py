@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
+from mpgd.jax.orbits import MOST_STEPS
 from mpgd.jax.source import Noise, check_seed_or_array
 from mpgd.parameters import (
     check_finite,
@@ -21,7 +22,6 @@ Number = float | tuple[float, float]  # a number for both noises, or (multiplica
 LearningRate = float | Array | Callable[[Array], Any]
 
 TWIN: Final = 2  # drivers 0 and 1 have 2 and 3 as twins
-MOST_STEPS: Final = 2**32 - 1  # what a uint32 counts to
 
 
 class Orbit(NamedTuple):

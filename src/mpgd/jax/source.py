@@ -119,6 +119,8 @@ class Noise:
     def step(self, state: NoiseState, *, index: Array | None = None) -> tuple[Array, NoiseState]:
         """Return the values at this time, float32, and the state at the next.
 
+        After 2^32 - 1 steps, which is as far as the state counts, the orbits stand still.
+
         Args:
             state: the state now.
             index: as in `init`.
@@ -126,7 +128,8 @@ class Noise:
         driver, (word, step, key) = self.driver, state
         where = element_index(word.shape) if index is None else index
         v = orbits.value(word, driver.laminar_value, driver.burst_value, jnp.float32)
-        word = orbits.advance(driver, word, step_key((key[0], key[1]), step), where)
+        active = step < jnp.uint32(orbits.MOST_STEPS)
+        word = orbits.advance(driver, word, step_key((key[0], key[1]), step), where, active)
         return v, state._replace(word=word, step=step + jnp.uint32(1))
 
 
