@@ -18,10 +18,10 @@ except ImportError as error:
     ) from error
 
 from mpgd.jax.elements import element_index as element_index
+from mpgd.jax.perturbation import PerturbationState as PerturbationState
 from mpgd.jax.source import Noise as Noise
 from mpgd.jax.source import NoiseState as NoiseState
 from mpgd.jax.source import noise as noise
-from mpgd.jax.transformations import PerturbationState as PerturbationState
 from mpgd.jax.transformations import PerturbedState as PerturbedState
 from mpgd.jax.transformations import mpgd as mpgd
 from mpgd.jax.transformations import perturb as perturb

@@ -121,8 +121,9 @@ def locate(table: Table, U: Pair) -> tuple[Array, Array]:
 
 def evaluate(table: Table, row: Array, X: Array) -> Pair:
     """Return the table's values, with 32 bits behind the point."""
-    found = [jnp.asarray(c).at[row].get(mode="promise_in_bounds") for c in columns(table)]
-    low_c0, high_c0, t1, t2_and_sh = lax.optimization_barrier(found)  # else XLA gathers twice
+    low_c0, high_c0, t1, t2_and_sh = (
+        jnp.asarray(c).at[row].get(mode="promise_in_bounds") for c in columns(table)
+    )
     slope = t1 - upper_product(X, t2_and_sh & _u(2**BEND_BITS - 1))
     fall = shifted_right((upper_product(X, slope), X * slope), t2_and_sh >> _u(BEND_BITS))
     return subtract((high_c0, low_c0), fall)

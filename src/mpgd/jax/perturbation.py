@@ -72,7 +72,7 @@ def displace(
     """
     following = state._replace(
         count=optax.safe_increment(state.count),
-        step=state.step + jnp.asarray(eta != 0, jnp.uint32),
+        step=jnp.where(eta != 0, optax.safe_increment(state.step), state.step),
     )
     if not settings.orbits:
         return None, following
@@ -128,13 +128,23 @@ def _check_leaf(x: Any) -> None:
         )
 
 
+def _check_index(x: Any, where: Array) -> None:
+    if jnp.shape(where) != jnp.shape(x):
+        raise ValueError(
+            "index must have one number per element of its parameter, got shape "
+            f"{jnp.shape(where)} for {jnp.shape(x)}; make it with element_index"
+        )
+
+
 def _started(settings: Settings, orbit: Orbit, keys: Array, params: Any) -> Any:
     """Return the first words of a driver."""
     source, own = settings.sources[orbit.which], _driver_keys(keys, orbit)
     if orbit.shared:
         return start_like(source, (), _row(own, -1))
     leaves = numbered(params)[0]
-    return jax.tree.map(lambda i, x: start_like(source, x, _row(own, i)), leaves, params)
+    return jax.tree.map(
+        lambda i, x: start_like(source, jnp.asarray(x), _row(own, i)), leaves, params
+    )
 
 
 def _driver_keys(keys: Array, orbit: Orbit) -> Pair:
@@ -170,5 +180,6 @@ def _draw(
         return v, advance(-1, words, element_index(()))
     if index is None:
         index = jax.tree.map(lambda x: element_index(jnp.shape(x)), params)
+    jax.tree.map(_check_index, params, index)
     v = jax.tree.map(value, params, words)
     return v, jax.tree.map(advance, numbered(params)[0], words, index)

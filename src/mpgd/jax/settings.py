@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import jax.numpy as jnp
 from jax import Array
@@ -18,8 +18,10 @@ from mpgd.parameters import (
     check_nonnegative,
 )
 
-Number = float | tuple[float, float]  # a number for both noises, or (multiplicative, additive)
-LearningRate = float | Array | Callable[[Array], Any]
+Number: TypeAlias = (
+    float | tuple[float, float]
+)  # a number for both noises, or (multiplicative, additive)
+LearningRate: TypeAlias = float | Array | Callable[[Array], Any]
 
 TWIN: Final = 2  # drivers 0 and 1 have 2 and 3 as twins
 

@@ -130,7 +130,7 @@ class Noise:
         v = orbits.value(word, driver.laminar_value, driver.burst_value, jnp.float32)
         active = step < jnp.uint32(orbits.MOST_STEPS)
         word = orbits.advance(driver, word, step_key((key[0], key[1]), step), where, active)
-        return v, state._replace(word=word, step=step + jnp.uint32(1))
+        return v, state._replace(word=word, step=step + active.astype(jnp.uint32))
 
 
 def check_seed_or_array(seed: Any) -> Any:
