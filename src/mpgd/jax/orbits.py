@@ -6,9 +6,10 @@ it instead of int64. `mpgd.noise.word` says what a word means.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -51,6 +52,7 @@ def start(driver: Driver, key: Pair, index: Array, drawn: bool) -> Array:
     return word.view(jnp.int32)
 
 
+@partial(jax.jit, static_argnums=0)
 def advance(driver: Driver, words: Array, key: Pair, index: Array, active: Array) -> Array:
     """Return the words at the next step, given the key of this one; all wait if not ``active``."""
     w = words.view(jnp.uint32)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -81,6 +82,7 @@ def mix(x: Pair) -> Pair:
     return fold(x)
 
 
+@jax.jit
 def extend_key(key: Pair, part: Pair) -> Pair:
     """Return the key of a tuple with one more part, given the key of the tuple."""
     return mix(xor(add(key, _STRIDE), part))
@@ -94,6 +96,7 @@ def make_key(*parts: int | Array | Pair) -> Pair:
     return key
 
 
+@jax.jit
 def step_key(key: Pair, step: Array) -> Pair:
     """Return the key of one step of the stream ``key``."""
     return mix(add(key, multiply(pair(step), _STRIDE)))
