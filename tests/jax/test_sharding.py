@@ -10,7 +10,7 @@ import numpy as np
 import optax
 import pytest
 from jax import lax
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from mpgd.jax import element_index, mpgd
@@ -19,11 +19,11 @@ ROWS, COLUMNS, STEPS = 8, 6, 20
 OPTIMIZER = mpgd(0.1, mu=0.3, sigma=0.2, gamma=0.7, beta=0.5, seed=3)
 
 
-@pytest.fixture(scope="module")
-def mesh() -> Mesh:
+@pytest.fixture(params=[AxisType.Auto, AxisType.Explicit], ids=str, scope="module")
+def mesh(request: pytest.FixtureRequest) -> Mesh:
     """Return four devices in two rows."""
     assert jax.device_count() == 4, "XLA_FLAGS must ask for four devices, see conftest.py"
-    return jax.make_mesh((2, 2), ("row", "column"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+    return jax.make_mesh((2, 2), ("row", "column"), axis_types=(request.param,) * 2)
 
 
 def parameters() -> Any:
@@ -67,7 +67,8 @@ def test_jit_needs_nothing_and_the_state_lies_where_the_parameters_lie(
 
 
 def test_shard_map_with_an_index(mesh: Mesh, whole: tuple[Any, Any]) -> None:
-    x, spec = parameters(), P("row", "column")
+    spec = P("row", "column")
+    x = jax.device_put(parameters(), NamedSharding(mesh, spec))
     state = OPTIMIZER.init(x)
 
     def step(x: Any, state: Any) -> Any:

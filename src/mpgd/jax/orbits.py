@@ -123,8 +123,10 @@ def locate(table: Table, U: Pair) -> tuple[Array, Array]:
 
 def evaluate(table: Table, row: Array, X: Array) -> Pair:
     """Return the table's values, with 32 bits behind the point."""
+    sharding = jax.typeof(row).sharding  # where meshes are explicit, a gather must be told
     low_c0, high_c0, t1, t2_and_sh = (
-        jnp.asarray(c).at[row].get(mode="promise_in_bounds") for c in columns(table)
+        jnp.asarray(c).at[row].get(mode="promise_in_bounds", out_sharding=sharding)
+        for c in columns(table)
     )
     slope = t1 - upper_product(X, t2_and_sh & _u(2**BEND_BITS - 1))
     fall = shifted_right((upper_product(X, slope), X * slope), t2_and_sh >> _u(BEND_BITS))

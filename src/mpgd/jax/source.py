@@ -149,8 +149,8 @@ def start_like(source: Noise, like: Any, key: Pair, index: Array | None = None) 
     """Return first words in the shape, and where it is known the sharding, of ``like``."""
     is_array = hasattr(like, "shape")
     shape = like.shape if is_array else check_shape(like)
-    is_placed = isinstance(like, jax.Array) and not isinstance(like, jax.core.Tracer)
-    make = _starter(like.sharding if is_placed else None)
+    is_known = isinstance(like, Array) and not isinstance(like, jax.core.Tracer)
+    make = _starter(like.sharding if is_known and like.committed else None)
     return make(source, shape, key, index)
 
 
