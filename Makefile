@@ -5,11 +5,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+JAX_VENV := .venv-jax
+JAX_INSTALLED := $(JAX_VENV)/.installed
+PIP_OPTIONS := --quiet --disable-pip-version-check --constraint constraints.txt
+PIP := $(BIN)/python -m pip install $(PIP_OPTIONS)
+JAX_PIP := $(JAX_VENV)/bin/python -m pip install $(PIP_OPTIONS)
 TEST_WORKERS ?= 2
 WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 
-.PHONY: reproduce lab test lint bench docs clean
+.PHONY: reproduce lab test jax lint bench docs clean
 
 reproduce: $(INSTALLED)
 	$(BIN)/mpgd reproduce --out results --workers $(WORKERS)
@@ -19,6 +23,10 @@ lab: $(INSTALLED)
 
 test: $(INSTALLED) lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
+
+# JAX has an environment of its own, so that nobody else has to install it.
+jax: $(JAX_INSTALLED)
+	OMP_NUM_THREADS=1 $(JAX_VENV)/bin/python -m pytest -n $(TEST_WORKERS) --dist worksteal tests/jax
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -38,5 +46,11 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(PIP) --editable ".[dev]"
 	touch $@
 
+$(JAX_INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(JAX_VENV)
+	$(JAX_PIP) "$$(grep '^torch==' constraints.txt)"
+	$(JAX_PIP) --editable ".[fast,jax]" orbax-checkpoint pytest pytest-timeout pytest-xdist
+	touch $@
+
 clean:
-	rm -rf $(VENV) results site
+	rm -rf $(VENV) $(JAX_VENV) results site

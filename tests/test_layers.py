@@ -25,6 +25,7 @@ LEVELS = {
     "optim": 3,
     "limits": 3,
     "curvature": 3,
+    "jax": 3,
     "theory": 4,
     "experiments": 5,
     "report": 6,
@@ -161,8 +162,24 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         _ = mpgd.MGPD  # type: ignore[attr-defined]
 
 
+def test_without_jax_the_error_names_the_cure() -> None:
+    """Blocked in a new process, so that it is absent where it is installed too."""
+    for missing in ("jax", "optax"):
+        block = f"import sys; sys.modules[{missing!r}] = None; import mpgd.jax"
+        done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True)
+        assert done.returncode == 1
+        assert "ImportError: mpgd.jax needs jax and optax" in done.stderr
+        assert done.stderr.rstrip().endswith('install them with: pip install "mpgd[jax]"')
+
+
 @pytest.mark.parametrize(
-    "module", [module_name(path) for path in FILES if path.name != "__main__.py"]
+    "module",
+    [
+        module_name(path)
+        for path in FILES
+        if path.name != "__main__.py"
+        and path.parent.name != "jax"  # tests/jax runs these, where jax is
+    ],
 )
 def test_doctests_run(module: str) -> None:
     result = doctest.testmod(importlib.import_module(module))

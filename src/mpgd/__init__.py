@@ -1,6 +1,6 @@
 """Gradient descent with chaotic, heavy-tailed perturbations, for PyTorch.
 
-    parameters -> maps -> noise -> optim, limits, curvature
+    parameters -> maps -> noise -> optim, limits, curvature, jax
                -> theory -> experiments -> report, lab -> cli
 
 Imports point from a later folder to an earlier one only. A public name is imported when it is first
@@ -35,7 +35,7 @@ else:
     _FOLDERS = ("maps", "noise", "optim", "limits", "curvature", "theory")
 
     def __getattr__(name: str) -> object:
-        if name in _FOLDERS:
+        if name in (*_FOLDERS, "jax"):
             return _import_module(f"mpgd.{name}")
         for folder in _FOLDERS if name in __all__ else ():
             module = _import_module(f"mpgd.{folder}")
