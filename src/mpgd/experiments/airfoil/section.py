@@ -39,12 +39,12 @@ def blocks(records: Sequence[Record]) -> list[Block]:
         Text(
             "A 5-16-1 ReLU net, full batch, 3000 steps. As the scripts ran, descent and Gaussian "
             "noise come out as printed within 0.0003 on a CPU with AVX-512 (on one without, "
-            "rounding makes 0.420 of the Gaussian's 0.428); MPGD rows come near, not equal, since "
-            "10,000 iterates of a chaotic map amplify the last bit of a platform's power function. "
-            "The printed gap is test RMSE minus train MSE, not RMSE: as the text says, the true "
-            "gap is taken. At γ = 0.7 as the text says, a difference in the last bit grows to one in "
-            "the first digits: single runs there depend on the processor, and only their law can "
-            "be reproduced."
+            "rounding makes 0.420 of the Gaussian's 0.428); MPGD rows come near, not equal, since"
+            " 10,000 iterates of a chaotic map amplify the last bit of a platform's power "
+            "function. The printed gap is test RMSE minus train MSE, not RMSE: as the text says, "
+            "the true gap is taken. At γ = 0.7 as the text says, a difference in the last bit "
+            "grows to one in the first digits: single runs there depend on the processor, and "
+            "only their law can be reproduced."
         ),
         judged(held, HEADLINES, COMPARISON),
         Plate(
