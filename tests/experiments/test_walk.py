@@ -48,7 +48,7 @@ def test_the_walk_is_short_and_the_page_lists_it(tmp_path: Path, data_folder: Pa
     context = Context(tmp_path, seeds=1, data=data_folder, protocol="paper")
     found = files_of(context)
     laboratory = {name for name in found if name.startswith("experiments/")}
-    assert len(laboratory) <= LABORATORY
+    assert len(laboratory) <= LABORATORY, sorted(laboratory)
     assert len(found - laboratory) <= BELOW
     assert set(listed()) == laboratory
     assert len(listed()) == len(set(listed()))

@@ -91,7 +91,6 @@ def test_the_loss_curve_is_that_of_the_formula_in_torch() -> None:
     assert np.abs(found - other).max() > 1e-4  # the check can fail
 
 
-@pytest.mark.skip(reason="mpgd.MPGD does not use the 32-bit driver yet")
 def test_the_loss_curve_is_that_of_mpgd_in_torch() -> None:
     from mpgd import MPGD
 
