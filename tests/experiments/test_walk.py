@@ -8,9 +8,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from mpgd.experiments.data.small import airfoil
+
 import mpgd
 from mpgd.experiments import Context, load
-from mpgd.experiments.data.small import airfoil
 from mpgd.experiments.experiment import reproduce
 
 SOURCE = Path(mpgd.__file__).parent
