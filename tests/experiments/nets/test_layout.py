@@ -55,8 +55,8 @@ def test_a_run_in_a_bank_has_the_noise_it_would_have_alone(engine: str) -> None:
         for p in model.parameters():
             p.grad = torch.zeros_like(p)
         optimizer.step()
-    assert bank.s is not None
-    for states, name in zip(bank.s, ("multiplicative", "additive"), strict=True):
+    assert bank.words is not None
+    for states, name in zip(bank.words, ("multiplicative", "additive"), strict=True):
         orbits = [optimizer.state[p][name].reshape(-1) for p in model.parameters()]
         assert torch.equal(states[1], torch.cat(orbits))
         assert not torch.equal(states[0], states[1])
