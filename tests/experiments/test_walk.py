@@ -10,7 +10,7 @@ from typing import Any
 
 import mpgd
 from mpgd.experiments import Context, load
-from mpgd.experiments.data.airfoil import airfoil
+from mpgd.experiments.data.small import airfoil
 from mpgd.experiments.experiment import reproduce
 
 SOURCE = Path(mpgd.__file__).parent

@@ -10,7 +10,6 @@ only in float64 stays small.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import torch
@@ -28,7 +27,6 @@ from mpgd.optim.update import descended
 
 Gradient = Callable[[Tensor], tuple[Tensor, Tensor]]
 Found = tuple[dict[str, Any], dict[str, Any]]  # metrics, curves
-Work = Callable[[Run], Found]
 Result = tuple[Run, Mapping[str, Any], Mapping[str, Any]]
 
 MOMENTS: Final = 50  # of a curve
@@ -104,12 +102,6 @@ def walk(
         watched, g = gradient(x)
         x = step(x, g, k)
         yield x, watched
-
-
-def one_by_one(work: Work, runs: Sequence[Run], data: Path | None = None) -> Iterator[Result]:
-    """Yield metrics and curves of each run; ``work`` returns those of one."""
-    for run in runs:
-        yield run, *work(run)
 
 
 def common(runs: Sequence[Run]) -> dict[str, Any]:

@@ -130,7 +130,8 @@ def limit_law(noise: DrivingNoise) -> StableLaw:
         StableLaw(alpha=2.0, beta=0.0, scale=2.0)
     """
     if isinstance(noise, ChaoticNoise):
-        return _chaotic_limit(noise)
+        forgets = noise.signs == "product" and noise.beta < 1.0
+        return StableLaw(noise.alpha, 0.0 if forgets else noise.beta)
     if isinstance(noise, StableNoise):
         return StableLaw(noise.alpha, noise.beta)
     if isinstance(noise, GaussianNoise):
@@ -139,8 +140,3 @@ def limit_law(noise: DrivingNoise) -> StableLaw:
     if not isinstance(law, StableLaw):
         raise TypeError(f"the limit of {noise!r} is not known: give it an attribute limit_law")
     return law
-
-
-def _chaotic_limit(noise: ChaoticNoise) -> StableLaw:
-    forgets = noise.signs == "product" and noise.beta < 1.0
-    return StableLaw(noise.alpha, 0.0 if forgets else noise.beta)

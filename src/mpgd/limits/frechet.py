@@ -40,11 +40,8 @@ Place = tuple[float, float, float, float]
 def completed_graph(x: Array, s: Array) -> Array:
     """Return the vertices (time, space) of a step path's graph, its jumps filled in by segments.
 
-    Even segments run in time, odd ones in space.
-
-    Args:
-        x: values of axes (time, coordinate), at least two.
-        s: their times, strictly increasing.
+    The path has at least two values ``x`` (time, coordinate) at increasing times ``s``. Even
+    segments run in time, odd ones in space.
 
     Examples:
         >>> import numpy as np

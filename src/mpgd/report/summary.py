@@ -40,13 +40,13 @@ def tallies(findings: Sequence[Finding]) -> tuple[Tally, ...]:
     """
     bases = {one.setting: one.basis for one in findings}
     return tuple(
-        Tally(setting, _counts(one.word for one in findings if one.setting == setting), basis)
+        Tally(setting, _counts(findings, setting), basis)
         for setting, basis in sorted(bases.items(), key=lambda item: item[1] != "stated")
     )
 
 
-def _counts(words: Iterable[str]) -> tuple[tuple[str, int], ...]:
-    counted = Counter(words)
+def _counts(findings: Sequence[Finding], setting: str) -> tuple[tuple[str, int], ...]:
+    counted = Counter(one.word for one in findings if one.setting == setting)
     return tuple((word, counted[word]) for word in WORDS if counted[word])
 
 

@@ -19,24 +19,17 @@ from mpgd.noise import ChaoticNoise
 class Drive:
     """A driver with its strength and its covariance.
 
-    Attributes:
-        noise: the law of its values.
-        strength: -mu0 m^(-gamma1) or sigma0 m^(-gamma2).
-        multiply: whether the values multiply x.
-        shared: whether one value serves all coordinates.
-        R: E[v_i v_j], (time, time).
-
     Examples:
         >>> drive = Drive(ChaoticNoise(0.6), -2.0, multiply=True, shared=False, R=torch.eye(5))
         >>> drive.coupling(torch.tensor([1.0, 3.0])).tolist()
         [[-2.0, 0.0], [0.0, -6.0]]
     """
 
-    noise: ChaoticNoise
-    strength: float
-    multiply: bool
-    shared: bool
-    R: Tensor
+    noise: ChaoticNoise  # the law of its values
+    strength: float  # -mu0 m^(-gamma1) or sigma0 m^(-gamma2)
+    multiply: bool  # whether the values multiply x
+    shared: bool  # whether one value serves all coordinates
+    R: Tensor  # E[v_i v_j], (time, time)
 
     def forcing(self, v: Tensor, x: Tensor) -> Tensor:
         """Return this driver's part of g at x for every row of ``v``."""

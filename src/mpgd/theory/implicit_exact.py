@@ -22,13 +22,7 @@ Parts = tuple[float, float, float]
 def exact_parts(
     loss: Callable[[Tensor], Tensor], xbar: Tensor, m: float, drives: Sequence[Drive]
 ) -> Parts:
-    """Return trace, third and cross of Theorem 4.3.
-
-    Args:
-        loss: From (d,) to a scalar.
-        xbar: The unperturbed path, (time, coordinate).
-        m: One over the step size.
-        drives: The drivers.
+    """Return trace, third and cross of Theorem 4.3 along the unperturbed path (time, coordinate).
 
     Examples:
         >>> from mpgd import ChaoticNoise

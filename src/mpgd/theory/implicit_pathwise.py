@@ -45,14 +45,8 @@ def pathwise_parts(
 ) -> tuple[Parts, float]:
     """Return trace, third and cross of Theorem 4.3, and the standard error of their sum.
 
-    Args:
-        loss: From (d,) to a scalar.
-        xbar: The unperturbed path, (time, coordinate).
-        m: One over the step size.
-        drives: The drivers.
-        paths: Number of paths drawn of each driver.
-        seed: Of the paths.
-        complete: Whether the standard error is that of the sum with cross.
+    ``xbar`` is the unperturbed path (time, coordinate), ``paths`` the number drawn of each driver;
+    the standard error counts cross if ``complete``.
     """
     steps, d = len(xbar) - 1, xbar.shape[1]
     w = _adjoint(loss, xbar, m, grad(loss)(xbar[-1])[None])[:, 0]

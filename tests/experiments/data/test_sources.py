@@ -22,9 +22,7 @@ import pytest
 from mpgd import cli
 from mpgd.experiments import load
 from mpgd.experiments.data import sources as data
-from mpgd.experiments.data.airfoil import AIRFOIL, airfoil
-from mpgd.experiments.data.digits import digits
-from mpgd.experiments.data.ecg5000 import ECG5000, ecg5000
+from mpgd.experiments.data.small import AIRFOIL, ECG5000, airfoil, digits, ecg5000
 from mpgd.experiments.data.sources import DataError, Source, locate, read_numbers
 
 
@@ -250,7 +248,7 @@ def test_a_file_that_cannot_be_placed_leaves_no_part(
 CHILD = """
 import sys
 from dataclasses import replace
-from mpgd.experiments.data.airfoil import AIRFOIL
+from mpgd.experiments.data.small import AIRFOIL
 from mpgd.experiments.data.sources import locate
 locate(replace(AIRFOIL, address=sys.argv[1]), "airfoil_self_noise.dat")
 """

@@ -8,7 +8,7 @@ from torch.nn.functional import cross_entropy
 
 from mpgd import MPGD
 from mpgd.experiments import Context
-from mpgd.experiments.data.digits import digits as load_split
+from mpgd.experiments.data.small import digits as load_split
 from mpgd.experiments.digits import EXPERIMENT, training
 from mpgd.experiments.digits import runs as digits
 from mpgd.experiments.experiment import reproduce

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from mpgd.experiments import Context
-from mpgd.experiments.data.ecg5000 import ecg5000
+from mpgd.experiments.data.small import ecg5000
 from mpgd.experiments.ecg import EXPERIMENT, training
 from mpgd.experiments.ecg import runs as ecg
 from mpgd.experiments.experiment import reproduce

@@ -19,7 +19,7 @@ Reference: Lim, Wan & Simsekli (2022), Section 5.2 and Appendix F.2.
 from mpgd.experiments.airfoil.runs import COMPARISON, tasks
 from mpgd.experiments.airfoil.section import blocks
 from mpgd.experiments.airfoil.training import largest, train
-from mpgd.experiments.data.airfoil import AIRFOIL
+from mpgd.experiments.data.small import AIRFOIL
 from mpgd.experiments.experiment import Experiment, Part
 from mpgd.experiments.schema import Needs
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from mpgd.experiments.airfoil.runs import FIXED
-from mpgd.experiments.data.airfoil import airfoil as load_split
+from mpgd.experiments.data.small import airfoil as load_split
 from mpgd.experiments.data.sources import Split
 from mpgd.experiments.nets.layout import Layout
 from mpgd.experiments.nets.losses import mean_square

@@ -86,6 +86,8 @@ def levels(run: Run) -> tuple[float, float]:
         (1.0, 1.5)
     """
     h = run.hyperparameters
+    if h["noise"] == "none":
+        return 0.0, 0.0
     exponent = {"langevin": 0.5, "released_gaussian": 1.0}.get(h["noise"]) or h["gamma"]
     pair = strengths(h["eta"], h["mu"], h["sigma"], (exponent, exponent))
     scale = 1.0

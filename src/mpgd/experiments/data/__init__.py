@@ -1,1 +1,1 @@
-"""Data sets: where files are found and checked, and one module for each set."""
+"""Data sets: where files are found and checked, the small ones, and CIFAR-10."""

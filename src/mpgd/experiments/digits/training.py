@@ -7,7 +7,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from mpgd.experiments.data.digits import digits as load_split
+from mpgd.experiments.data.small import digits as load_split
 from mpgd.experiments.data.sources import Split
 from mpgd.experiments.digits.runs import FIXED
 from mpgd.experiments.nets.layout import Layout

@@ -12,18 +12,15 @@ phase, a stay left of y* between two visits to Z, has a length of exactly known 
 Reference: Lim, Wan & Simsekli (2022), Sections 2 and 3 and Figure 1.
 """
 
-from functools import partial
-
 from mpgd.experiments.driver.runs import NEEDS, PARTS, label, tasks
 from mpgd.experiments.driver.section import blocks, told
-from mpgd.experiments.driver.training import work
+from mpgd.experiments.driver.training import train
 from mpgd.experiments.experiment import Experiment, Part
-from mpgd.experiments.training import one_by_one
 
 EXPERIMENT = Experiment(
     name="noise",
     runs=tasks,
-    train=partial(one_by_one, work),
+    train=train,
     told=told,
     needs=lambda run: NEEDS.get(str(run.hyperparameters.get("part")), PARTS),
     section=Part("The driver and its limit law", blocks, place=1),

@@ -1,5 +1,6 @@
 """Orbits, their sums and their laminar phases, beside the laws they should follow."""
 
+from collections.abc import Iterator
 from math import sqrt
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +12,7 @@ from mpgd.experiments.content.blocks import Plate, panel
 from mpgd.experiments.content.style import save
 from mpgd.experiments.driver.runs import Sizes
 from mpgd.experiments.store import Run
-from mpgd.experiments.training import Found
+from mpgd.experiments.training import Found, Result
 from mpgd.maps import ThalerMap
 from mpgd.noise import ChaoticNoise, StableLaw
 from mpgd.noise.stable_law import SMALLEST_ALPHA
@@ -29,6 +30,12 @@ def noise_of(task: Run) -> ChaoticNoise:
     """Return the noise a run is about."""
     h = task.hyperparameters
     return ChaoticNoise(h["gamma"], h["beta"], task.scheme, first_sign=h["first_sign"])
+
+
+def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
+    """Yield metrics and curves of each run."""
+    for run in runs:
+        yield run, *work(run)
 
 
 def work(task: Run) -> Found:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy
 
 from mpgd.experiments.banks.released import released_gaussian
-from mpgd.experiments.data.ecg5000 import ecg5000 as load_split
+from mpgd.experiments.data.small import ecg5000 as load_split
 from mpgd.experiments.data.sources import Split
 from mpgd.experiments.nets.layout import Layout
 from mpgd.experiments.nets.losses import cross_entropy

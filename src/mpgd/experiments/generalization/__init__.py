@@ -19,7 +19,7 @@ randomly chosen parameters.
 Reference: Lim, Wan & Simsekli (2022), Theorem 4.2 and Section 4.2.
 """
 
-from mpgd.experiments.data.airfoil import AIRFOIL
+from mpgd.experiments.data.small import AIRFOIL
 from mpgd.experiments.experiment import Experiment, Part
 from mpgd.experiments.generalization.runs import NEEDS, tasks, wanted
 from mpgd.experiments.generalization.section import blocks, told

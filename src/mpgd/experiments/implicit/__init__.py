@@ -11,18 +11,15 @@ autocovariances come from the invariant law and not from these paths.
 Reference: Lim, Wan & Simsekli (2022), Theorem 4.3.
 """
 
-from functools import partial
-
 from mpgd.experiments.experiment import Experiment, Part
 from mpgd.experiments.implicit.runs import NEEDS, label, tasks
 from mpgd.experiments.implicit.section import blocks, told
-from mpgd.experiments.implicit.training import work
-from mpgd.experiments.training import one_by_one
+from mpgd.experiments.implicit.training import train
 
 EXPERIMENT = Experiment(
     name="implicit",
     runs=tasks,
-    train=partial(one_by_one, work),
+    train=train,
     told=told,
     needs=lambda run: NEEDS,
     section=Part("Theorem 4.3 against simulation", blocks, place=9),

@@ -1,6 +1,8 @@
 """The coefficient of eps^2 by simulation, with the same paths for all sizes and signs of eps."""
 
+from collections.abc import Iterator
 from math import sqrt
+from pathlib import Path
 from typing import Final
 
 import torch
@@ -9,7 +11,7 @@ from torch.func import grad, vmap
 
 from mpgd.experiments.implicit.runs import EPSILONS, GAMMA, PROBLEMS, Case, Problem, case_of
 from mpgd.experiments.store import Run
-from mpgd.experiments.training import Found
+from mpgd.experiments.training import Found, Result
 from mpgd.noise import ChaoticNoise
 from mpgd.theory import implicit_regularizer
 
@@ -41,6 +43,12 @@ def _descend(problem: Problem, x: Tensor, eps: float, m: Tensor, n: Tensor) -> T
     for m_k, n_k in zip(m, n, strict=True):
         x = x - gradient(x) / problem.m + eps * (n_k - m_k * x)
     return x
+
+
+def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
+    """Yield metrics and curves of each run."""
+    for run in runs:
+        yield run, *work(run)
 
 
 def work(task: Run) -> Found:

@@ -17,7 +17,7 @@ from mpgd.experiments.driver.runs import FIRST_SIGN
 from mpgd.experiments.driver.training import ks_distance
 from mpgd.experiments.limit.runs import GAMMA, LOSSES, SIZES, TIMES
 from mpgd.experiments.store import Run
-from mpgd.experiments.training import Found, Result, one_by_one
+from mpgd.experiments.training import Found, Result
 from mpgd.limits import Distance, FastSlow, Linear, MarcusSDE, distances_in_law, limit_law
 from mpgd.noise import ChaoticNoise
 
@@ -31,7 +31,8 @@ ROTATION: Final = Linear([[0.0, -1.0], [1.0, 0.0]])
 def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
     """Yield metrics and curves of each run."""
     with _one_thread():
-        yield from one_by_one(work, runs)
+        for run in runs:
+            yield run, *work(run)
 
 
 @contextmanager

@@ -68,7 +68,7 @@ def noise(runs: Sequence[Run], d: int) -> Iterator[Terms]:
     perturbed = [_perturbed(run) for run in runs]
     sources = perturbations(perturbed, [(d,), (1,)], torch.float64)
     on_u, on_v, multiplicative = RELEASED_MEANS
-    level = torch.tensor([_levels(run) for run in perturbed], dtype=torch.float64)
+    level = torch.tensor([levels(run) for run in perturbed], dtype=torch.float64)
     shift = level * _column(runs, "gaussian_means")
     shift_m = shift[:, :1] * multiplicative
     shift_n = shift[:, 1:] * torch.tensor([on_u] * d + [on_v], dtype=torch.float64)
@@ -77,10 +77,6 @@ def noise(runs: Sequence[Run], d: int) -> Iterator[Terms]:
         for source in sources:
             m[source.rows], n[source.rows] = source.next()
         yield m + shift_m, n + shift_n
-
-
-def _levels(run: Run) -> tuple[float, float]:
-    return (0.0, 0.0) if run.hyperparameters["noise"] == "none" else levels(run)
 
 
 def _perturbed(run: Run) -> Run:
