@@ -21,8 +21,7 @@ from mpgd import ThalerMap
 from mpgd.experiments.airfoil import runs as airfoil
 from mpgd.experiments.airfoil.training import largest
 from mpgd.experiments.data.sources import Split
-from mpgd.experiments.nets.layout import Layout
-from mpgd.experiments.nets.losses import mean_square
+from mpgd.experiments.nets.layout import Layout, mean_square
 from mpgd.experiments.runner import split as batches
 from mpgd.experiments.store import Run
 from mpgd.experiments.training import Problem, train

@@ -5,7 +5,7 @@ from math import inf, isnan
 import numpy as np
 import pytest
 
-from mpgd.experiments.content.tables import Setting, scheme_table
+from mpgd.experiments.content.tables import Setting, scheme_table, told
 from mpgd.experiments.schemes import Scheme, runs_of
 from mpgd.experiments.statistics import (
     Columns,
@@ -118,7 +118,7 @@ def test_a_row_shows_ours_beside_the_printed_number_and_two_differences() -> Non
     ]
     columns = Columns("error", "error", 1, lambda name: {"gd": "1.4 (0.7)"}.get(name, ""))
     table = scheme_table("errors", [Setting("here", everything, columns)], "lower")
-    title, headings, (gd, gaussian, mpgd) = table.told
+    title, headings, (gd, gaussian, mpgd) = told(table)
     assert title == "errors"
     assert headings == ["scheme", "printed", "ours", "minus descent", "minus Gaussian"]
     assert gd == ["gd", "1.4 (0.7)", "1.5 (0.5)", "", ""]

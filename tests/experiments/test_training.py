@@ -14,8 +14,7 @@ from mpgd.experiments import training
 from mpgd.experiments.banks.released import SWITCHES, SwitchedNoise
 from mpgd.experiments.banks.sources import perturbations
 from mpgd.experiments.data.sources import Split
-from mpgd.experiments.nets.layout import Layout
-from mpgd.experiments.nets.losses import mean_square
+from mpgd.experiments.nets.layout import Layout, mean_square
 from mpgd.experiments.store import Run
 from mpgd.experiments.training import Problem, minibatches, train
 from mpgd.noise import engines

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mpgd.experiments.content.blocks import Table
-from mpgd.experiments.content.tables import Setting, scheme_table
+from mpgd.experiments.content.tables import Setting, scheme_table, told
 from mpgd.experiments.experiment import Said
 from mpgd.experiments.schemes import Scheme, gaussian_of
 from mpgd.experiments.statistics import Columns, Verdict, by_scheme, claim, grouped
@@ -37,7 +37,7 @@ class Comparison:
         """Yield a table for each measure and the verdicts, group by group."""
         for title, own in self.groups(records).items():
             for columns in self.measures(own[0].run.protocol):
-                yield self.table(title, own, columns).told
+                yield told(self.table(title, own, columns))
             for verdict in self.verdicts(own):
                 yield f"{title}: {verdict.text(self.digits)}"
 

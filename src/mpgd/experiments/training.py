@@ -19,8 +19,7 @@ from mpgd.experiments.banks.bank import Shapes
 from mpgd.experiments.banks.sources import Source, perturbations
 from mpgd.experiments.data.sources import Split
 from mpgd.experiments.nets.backprop import IN_PLACE, Backpropagation
-from mpgd.experiments.nets.layout import Examples, Layout, gradients
-from mpgd.experiments.nets.losses import Loss, mean_square
+from mpgd.experiments.nets.layout import Examples, Layout, Loss, gradients, mean_square
 from mpgd.experiments.store import Run
 from mpgd.noise.engines import has_numba
 from mpgd.optim.update import descended

@@ -26,8 +26,7 @@ from mpgd.experiments.data.sources import Split
 from mpgd.experiments.ecg import runs as ecg
 from mpgd.experiments.ecg import training as ecg_training
 from mpgd.experiments.experiment import Table, reproduce
-from mpgd.experiments.nets.layout import Layout
-from mpgd.experiments.nets.losses import mean_square
+from mpgd.experiments.nets.layout import Layout, mean_square
 from mpgd.experiments.store import Run
 from mpgd.experiments.training import Problem, train
 from mpgd.experiments.valley import runs as valley

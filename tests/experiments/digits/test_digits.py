@@ -12,7 +12,7 @@ from mpgd.experiments.data.small import digits as load_split
 from mpgd.experiments.digits import EXPERIMENT, training
 from mpgd.experiments.digits import runs as digits
 from mpgd.experiments.experiment import reproduce
-from mpgd.experiments.nets.losses import class_entropy, slope
+from mpgd.experiments.nets.layout import class_entropy, slope
 from mpgd.experiments.store import Record, Run
 
 

@@ -12,8 +12,7 @@ from mpgd.experiments.data.small import ecg5000
 from mpgd.experiments.ecg import EXPERIMENT, training
 from mpgd.experiments.ecg import runs as ecg
 from mpgd.experiments.experiment import reproduce
-from mpgd.experiments.nets.layout import Layout
-from mpgd.experiments.nets.losses import cross_entropy
+from mpgd.experiments.nets.layout import Layout, cross_entropy
 from mpgd.experiments.store import Run
 from mpgd.experiments.training import Problem, train
 

@@ -14,8 +14,7 @@ from torch.func import grad_and_value, vmap
 
 from mpgd.experiments.nets import backprop, shallow
 from mpgd.experiments.nets.backprop import Backpropagation
-from mpgd.experiments.nets.layout import Examples, Layout
-from mpgd.experiments.nets.losses import Loss, cross_entropy, mean_square, slope
+from mpgd.experiments.nets.layout import Examples, Layout, Loss, cross_entropy, mean_square, slope
 from mpgd.experiments.training import is_shallow
 
 COUNT = 300  # examples; no multiple of a block

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from mpgd.experiments.airfoil.runs import FIXED
 from mpgd.experiments.data.small import airfoil as load_split
 from mpgd.experiments.data.sources import Split
-from mpgd.experiments.nets.layout import Layout
-from mpgd.experiments.nets.losses import mean_square
+from mpgd.experiments.nets.layout import Layout, mean_square
 from mpgd.experiments.runner import LARGEST
 from mpgd.experiments.schemes import is_scripted
 from mpgd.experiments.store import Run

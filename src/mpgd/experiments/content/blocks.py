@@ -73,12 +73,6 @@ class Table:
     wordy: bool = False  # whether its cells hold sentences
 
     @property
-    def told(self) -> tuple[str, list[str], list[list[str]]]:
-        """Its caption, headings and rows as a terminal shows them."""
-        heads = [column.title.replace("− ", "minus ") for column in self.columns]
-        return self.caption, heads, [[cell.text for cell in row] for row in self.rows]
-
-    @property
     def is_long(self) -> bool:
         """Whether a page shows it only when a reader opens it."""
         return len(self.rows) > FEW

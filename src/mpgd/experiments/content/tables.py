@@ -38,6 +38,12 @@ def table(
     return Table(caption, tuple(Column(title) for title in columns), body, wordy)
 
 
+def told(found: Table) -> tuple[str, list[str], list[list[str]]]:
+    """Return a table's caption, headings and rows as a terminal shows them."""
+    heads = [column.title.replace("− ", "minus ") for column in found.columns]
+    return found.caption, heads, [[cell.text for cell in row] for row in found.rows]
+
+
 @dataclass(frozen=True)
 class Setting:
     """The records of one way to run an experiment."""

@@ -10,8 +10,7 @@ from torch import Tensor
 from mpgd.experiments.data.small import digits as load_split
 from mpgd.experiments.data.sources import Split
 from mpgd.experiments.digits.runs import FIXED
-from mpgd.experiments.nets.layout import Layout
-from mpgd.experiments.nets.losses import class_entropy
+from mpgd.experiments.nets.layout import Layout, class_entropy
 from mpgd.experiments.store import Run
 from mpgd.experiments.training import Problem, Result
 from mpgd.experiments.training import train as train_nets

@@ -8,10 +8,10 @@ import numpy as np
 
 from mpgd.experiments.comparison import IncompleteError
 from mpgd.experiments.content import blocks as content
+from mpgd.experiments.content import tables
 from mpgd.experiments.content.blocks import Finding, Findings, Panel, Plate, Text, panel
 from mpgd.experiments.content.choose import commonest, known, part
 from mpgd.experiments.content.findings import BASES
-from mpgd.experiments.content.tables import table
 from mpgd.experiments.driver import figure
 from mpgd.experiments.driver.runs import GAMMA
 from mpgd.experiments.driver.training import PROBABILITIES, noise_of
@@ -45,7 +45,7 @@ def blocks(records: Sequence[Record]) -> list[content.Block]:
         ),
         Findings(RULE, tuple(findings(sums))),
         Plate("noise", _caption(tail), tuple(_panels(sums, orbits, tail))),
-        table(
+        tables.table(
             f"Sums of k values, γ = {GAMMA}: Kolmogorov distances, and quantiles (the limit's in "
             "brackets)",
             ["signs", "β", "k", "to the claimed law", "to the symmetric law", "5 %", "95 %"],
@@ -121,7 +121,7 @@ def told(records: Sequence[Record]) -> Iterator[Said]:
         "KS: distance to the limit X(1/gamma, beta) and to the symmetric law X(1/gamma, 0);\n"
         f"a perfect sample of this size has {sums[0].metrics['ks_of_exact_draws']:.4f} on average"
     )
-    yield tail_table(tail).told
+    yield tables.told(tail_table(tail))
 
 
 def sums_row(record: Record) -> list[str]:
@@ -142,4 +142,4 @@ def tail_table(record: Record) -> content.Table:
             ratio, error = f"{measured / exact:.4f}", f"{1 / sqrt(longer):.4f}"
             rows.append([f"{n:,}", f"{measured:.3e}", f"{exact:.3e}", ratio, error])
     caption = f"Laminar phases, {record.metrics['visits']:,} of them: P(length > n)"
-    return table(caption, ["n", "measured", "exact", "ratio", "standard error"], rows)
+    return tables.table(caption, ["n", "measured", "exact", "ratio", "standard error"], rows)

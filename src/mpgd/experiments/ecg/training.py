@@ -12,8 +12,7 @@ from torch.nn.functional import binary_cross_entropy
 from mpgd.experiments.banks.released import released_gaussian
 from mpgd.experiments.data.small import ecg5000 as load_split
 from mpgd.experiments.data.sources import Split
-from mpgd.experiments.nets.layout import Layout
-from mpgd.experiments.nets.losses import cross_entropy
+from mpgd.experiments.nets.layout import Layout, cross_entropy
 from mpgd.experiments.schemes import is_scripted
 from mpgd.experiments.store import Run
 from mpgd.experiments.training import Problem, Result, Trained, descend, full_batch

@@ -17,8 +17,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from mpgd.experiments.nets.layout import Activation, Examples, Layout
-from mpgd.experiments.nets.losses import Loss, slope
+from mpgd.experiments.nets.layout import Activation, Examples, Layout, Loss, slope
 
 CACHE: Final = 1 << 23  # bytes that buffers may fill
 
@@ -48,7 +47,7 @@ class Backpropagation:
     """Computes gradients; an object is for one number of examples and not for two threads.
 
     Examples:
-        >>> from mpgd.experiments.nets.losses import mean_square
+        >>> from mpgd.experiments.nets.layout import mean_square
         >>> layout = Layout((3, 4, 1), torch.relu)
         >>> gradient = Backpropagation(layout, mean_square, examples=10, dtype=torch.float64)
         >>> inputs, targets = torch.rand(10, 3).double(), torch.rand(10).double()

@@ -6,6 +6,7 @@ from statistics import median
 from typing import Any, Final
 
 from mpgd.experiments.comparison import Comparison, by_protocol
+from mpgd.experiments.content.tables import told as as_told
 from mpgd.experiments.experiment import Said
 from mpgd.experiments.schemes import Scheme, runs_of
 from mpgd.experiments.statistics import Columns, by_scheme
@@ -64,7 +65,7 @@ def told(records: Sequence[Record]) -> Iterator[Said]:
     """Yield the final traces, with medians since a few paths go far, and the verdicts."""
     ends = [record for record in records if "part" not in record.run.hyperparameters]
     for title, own in COMPARISON.groups(ends).items():
-        held, (caption, heads, rows) = by_scheme(own), COMPARISON.table(title, own, TRACE).told
+        held, (caption, heads, rows) = by_scheme(own), as_told(COMPARISON.table(title, own, TRACE))
         medians = {name: median(r.metrics["trace"] for r in held[name]) for name in held}
         body = [[name, f"{medians[name]:.1f}", *rest] for name, *rest in rows]
         yield caption, [heads[0], "median", *heads[1:]], body
