@@ -144,9 +144,12 @@ def test_a_folder_that_cannot_be_written_is_code_1(
     ],
 )
 def test_what_goes_wrong_in_a_run_has_its_code(
-    error: BaseException, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    code: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     def fails(context: Context) -> None:
         raise error
 
@@ -178,8 +181,11 @@ def test_a_signal_ends_a_run_with_a_message(number: int, code: int, tmp_path: Pa
     """The first finished run shows that work is under way; it is kept."""
     process = subprocess.Popen(
         [*COMMAND, "reproduce", "noise", "--out", str(tmp_path)],
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=hear_interrupts,
-    )  # fmt: skip
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=hear_interrupts,
+    )
     while process.poll() is None and not list(tmp_path.glob("runs/*.json")):
         time.sleep(0.02)
     process.send_signal(number)

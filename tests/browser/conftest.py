@@ -20,10 +20,18 @@ if TYPE_CHECKING:
     from selenium.webdriver.remote.webelement import WebElement
 
 FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--disable-quic",
-    "--no-first-run", "--hide-scrollbars", "--force-color-profile=srgb",
-)  # fmt: skip
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--disable-quic",
+    "--no-first-run",
+    "--hide-scrollbars",
+    "--force-color-profile=srgb",
+)
 LOGS = {"browser": "ALL", "performance": "ALL"}
 HERE = ("127.0.0.1", "localhost")  # hosts of this machine
 
@@ -42,8 +50,14 @@ class Browser:
         self._drain()  # what an earlier page left
         self._messages, self._console = [], []
 
-    def look(self, width: int = 1280, height: int = 900, dark: bool = False, still: bool = False,
-             scale: float = 1.0) -> None:  # fmt: skip
+    def look(
+        self,
+        width: int = 1280,
+        height: int = 900,
+        dark: bool = False,
+        still: bool = False,
+        scale: float = 1.0,
+    ) -> None:
         """Set the window, light or dark, and whether the reader asks for no motion."""
         screen = {"width": width, "height": height, "deviceScaleFactor": scale}
         self._ask("Emulation.setDeviceMetricsOverride", screen | {"mobile": width < 600})
@@ -87,20 +101,27 @@ class Browser:
     def errors(self) -> list[str]:
         """Return what the console has shown of errors and warnings since the test began."""
         self._drain()
-        return [entry["message"] for entry in self._console
-                if entry["level"] in ("SEVERE", "WARNING")]  # fmt: skip
+        return [
+            entry["message"] for entry in self._console if entry["level"] in ("SEVERE", "WARNING")
+        ]
 
     def requests(self) -> list[str]:
         """Return the addresses the page has asked for since the test began."""
         self._drain()
-        return [message["params"]["request"]["url"] for message in self._messages
-                if message["method"] == "Network.requestWillBeSent"]  # fmt: skip
+        return [
+            message["params"]["request"]["url"]
+            for message in self._messages
+            if message["method"] == "Network.requestWillBeSent"
+        ]
 
     def strangers(self) -> list[str]:
         """Return the addresses asked for that are not on this machine."""
-        return [url for url in self.requests()
-                if urlsplit(url).scheme not in ("file", "data", "blob", "about", "chrome")
-                and urlsplit(url).hostname not in HERE]  # fmt: skip
+        return [
+            url
+            for url in self.requests()
+            if urlsplit(url).scheme not in ("file", "data", "blob", "about", "chrome")
+            and urlsplit(url).hostname not in HERE
+        ]
 
     def _drain(self) -> None:
         self._console += self.driver.get_log("browser")

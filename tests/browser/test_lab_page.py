@@ -94,9 +94,13 @@ def test_every_panel_is_drawn_and_nothing_leaves(
     ],
 )
 def test_a_slider_moves_its_plots_and_no_other(
-    slider: str, value: float, moved: tuple[str, ...], kept: tuple[str, ...],
-    browser: Browser, lab: Lab,
-) -> None:  # fmt: skip
+    slider: str,
+    value: float,
+    moved: tuple[str, ...],
+    kept: tuple[str, ...],
+    browser: Browser,
+    lab: Lab,
+) -> None:
     browser.look(still=True)
     visit(browser, lab)
     before = pictures(browser)
@@ -150,8 +154,20 @@ def test_every_control_is_reached_and_moved_by_the_keyboard(browser: Browser, la
     for _ in range(40):
         browser.driver.switch_to.active_element.send_keys(Keys.TAB)
         reached.add(browser.run("return document.activeElement.id"))
-    assert {"gamma", "beta", "steps", "seed", "eta", "mu", "sigma", "play", "time", "reset",
-            "copy", "gamma-number"} <= reached  # fmt: skip
+    assert {
+        "gamma",
+        "beta",
+        "steps",
+        "seed",
+        "eta",
+        "mu",
+        "sigma",
+        "play",
+        "time",
+        "reset",
+        "copy",
+        "gamma-number",
+    } <= reached
     browser.find("#beta").send_keys(Keys.ARROW_RIGHT)
     assert browser.find("#beta-number").get_property("value") == "0.55"
     settle(browser)

@@ -230,18 +230,26 @@ NOISE = ChaoticNoise(0.6)
         (lambda: SYSTEM.simulate(0.0, m=10, seed=-1), r"seed must be an integer in .* got -1"),
         (lambda: SYSTEM.simulate(0.0, m=10, times=[-0.1]), r"times must lie in .* got -0\.1"),
         (lambda: FastSlow(torch.sum, []).simulate(0.0, m=10), r"drift\(x\) must be .* shape \(\)"),
-        (lambda: FastSlow(torch.neg, [(torch.ones(3), NOISE)]).simulate([0.0, 0.0], m=10),
-         r"couplings\[0\]: a constant b of shape \(3,\) does not fit d = 2"),
-        (lambda: FastSlow(torch.neg, [(0.1, NOISE), (torch.ones(3, 2), NOISE)]).simulate(0.0, m=10),
-         r"couplings\[1\]: a constant b of shape \(3, 2\) does not fit d = 1"),
-        (lambda: FastSlow(torch.neg, [(lambda x: x[:, 0], NOISE)]).simulate(0.0, m=10),
-         r"couplings\[0\]: b\(x\) must be a tensor \(paths, d\) or .* got shape \(1,\)"),
+        (
+            lambda: FastSlow(torch.neg, [(torch.ones(3), NOISE)]).simulate([0.0, 0.0], m=10),
+            r"couplings\[0\]: a constant b of shape \(3,\) does not fit d = 2",
+        ),
+        (
+            lambda: FastSlow(torch.neg, [(0.1, NOISE), (torch.ones(3, 2), NOISE)]).simulate(
+                0.0, m=10
+            ),
+            r"couplings\[1\]: a constant b of shape \(3, 2\) does not fit d = 1",
+        ),
+        (
+            lambda: FastSlow(torch.neg, [(lambda x: x[:, 0], NOISE)]).simulate(0.0, m=10),
+            r"couplings\[0\]: b\(x\) must be a tensor \(paths, d\) or .* got shape \(1,\)",
+        ),
         (lambda: FastSlow(torch.neg, [(np.zeros((1, 1, 1)), NOISE)]), r"Constant value must have"),
         (lambda: FastSlow.mpgd(torch.neg, mu=-0.1), r"mu must lie in \[0, inf\), got -0\.1"),
         (lambda: FastSlow.mpgd(torch.neg, gamma=(0.6,)), r"gamma must be a number or a pair"),
         (lambda: FastSlow.mpgd(torch.neg, gamma=1.2), r"gamma must lie in \(0\.5, 1\), got 1\.2"),
     ],
-)  # fmt: skip
+)
 def test_refuses(call: Callable[[], object], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         call()

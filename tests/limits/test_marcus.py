@@ -210,21 +210,29 @@ SDE = MarcusSDE(lambda x: -x, [(0.5, StableLaw(1.5))])
         (lambda: SDE.solve(np.zeros((1, 1, 1))), r"x0 must be .* got shape \(1, 1, 1\)"),
         (lambda: SDE.solve(0.0, times=[2.0]), r"times must lie in \[0, t1\] = \[0, 1\], got 2\.0"),
         (lambda: SDE.solve(0.0, times=[]), r"times must be a list of numbers, got shape \(0,\)"),
-        (lambda: SDE.solve(0.0, steps=2, increments=jumps(1.0)),
-         r"increments\[0\] must have shape .* = \(2, 1, 1\), got \(1, 1, 1\)"),
+        (
+            lambda: SDE.solve(0.0, steps=2, increments=jumps(1.0)),
+            r"increments\[0\] must have shape .* = \(2, 1, 1\), got \(1, 1, 1\)",
+        ),
         (lambda: SDE.solve(0.0, increments=[]), r"one tensor for each of 1 couplings, got 0"),
-        (lambda: MarcusSDE(lambda x: x[:, 0], []).solve([0.0, 0.0]),
-         r"drift\(x\) must be a tensor of x's shape \(1, 2\), got shape \(1,\)"),
+        (
+            lambda: MarcusSDE(lambda x: x[:, 0], []).solve([0.0, 0.0]),
+            r"drift\(x\) must be a tensor of x's shape \(1, 2\), got shape \(1,\)",
+        ),
         (lambda: MarcusSDE(lambda x: 0.0, []).solve(0.0), r"drift\(x\) must be .* got 'float'"),
-        (lambda: MarcusSDE(lambda x: x, [(Linear(J), StableLaw(1.5))]).solve(0.0),
-         r"couplings\[0\]: Linear has a matrix \(2, 2\), but d = 1"),
-        (lambda: MarcusSDE(lambda x: x, [(Diagonal([1.0, 2.0]), StableLaw(1.5))]).solve(0.0),
-         r"couplings\[0\]: Diagonal has 2 scales, but d = 1"),
+        (
+            lambda: MarcusSDE(lambda x: x, [(Linear(J), StableLaw(1.5))]).solve(0.0),
+            r"couplings\[0\]: Linear has a matrix \(2, 2\), but d = 1",
+        ),
+        (
+            lambda: MarcusSDE(lambda x: x, [(Diagonal([1.0, 2.0]), StableLaw(1.5))]).solve(0.0),
+            r"couplings\[0\]: Diagonal has 2 scales, but d = 1",
+        ),
         (lambda: Linear([[1.0, 2.0]]), r"Linear needs a square matrix, got shape \(1, 2\)"),
         (lambda: Diagonal(math.inf), r"Diagonal scale must be finite, got inf"),
         (lambda: coarsen([jumps(1.0, 2.0, 3.0)], 2), r"must divide the number of steps 3, got 2"),
     ],
-)  # fmt: skip
+)
 def test_refuses(call: Callable[[], object], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         call()

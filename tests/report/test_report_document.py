@@ -146,11 +146,13 @@ def test_a_disk_that_fills_up_is_said_with_the_file(tmp_path: Path) -> None:
 
 
 def test_conclusions_count_what_the_paper_states() -> None:
-    items = (Finding("A", "as printed", "", "contradicted", "", "stated"),
-             Finding("A", "corrected", "", "supported", "", "corrected"),
-             Finding("B", "as printed", "", "supported", "", "stated"),
-             Finding("B", "as printed", "", "undecided", "", "stated"),
-             Finding("C", "on digits", "", "supported", ""))  # fmt: skip
+    items = (
+        Finding("A", "as printed", "", "contradicted", "", "stated"),
+        Finding("A", "corrected", "", "supported", "", "corrected"),
+        Finding("B", "as printed", "", "supported", "", "stated"),
+        Finding("B", "as printed", "", "undecided", "", "stated"),
+        Finding("C", "on digits", "", "supported", ""),
+    )
     found = claims([Section("noise", "", (Findings("", items),))])
     assert conclusions(found) == (
         "Of 2 claims tested as the paper states them: 1 contradicted, 1 mixed. With an error of "

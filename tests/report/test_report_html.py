@@ -23,8 +23,9 @@ from mpgd.experiments.ecg import runs as ecg
 from mpgd.experiments.store import Record, Run
 from mpgd.report import html
 
-GOING_ON = next(task for task in cifar10.tasks("paper", [7], results.STUDY)
-                if task.scheme.startswith("mpgd"))  # fmt: skip
+GOING_ON = next(
+    task for task in cifar10.tasks("paper", [7], results.STUDY) if task.scheme.startswith("mpgd")
+)
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>`[x](javascript:alert(3))|-->"
 
 
@@ -79,8 +80,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     one = {record.run.experiment: record for record in store.records()}
     for record in one.values():
         for number, body in enumerate(hostile(record)):
-            run = Run(*(body[name] for name in ("experiment", "protocol", "scheme",
-                                                "hyperparameters")), 10**6 + number)  # fmt: skip
+            run = Run(
+                *(body[name] for name in ("experiment", "protocol", "scheme", "hyperparameters")),
+                10**6 + number,
+            )
             store.path(run).write_text(json.dumps(body | {"seed": run.seed}))
     (store.folder / f"{'0' * 64}.json").write_text('{"format": "mpgd-run-1", ')
     (store.folder / "shopping <b>list.json").write_text('["milk"]')
@@ -155,8 +158,11 @@ def test_a_run_with_a_checkpoint_is_unfinished_not_unusable(
     written: report.Written, page: Page
 ) -> None:
     assert not [name for name in written.unusable if GOING_ON.key in name]
-    assert re.search(r"cifar10, as the text says, mpgd plain 0.55 beta 0.5, seed 7\s*"
-                     r"mpgd reproduce cifar10 --seeds 7 --data DIR", page.text)  # fmt: skip
+    assert re.search(
+        r"cifar10, as the text says, mpgd plain 0.55 beta 0.5, seed 7\s*"
+        r"mpgd reproduce cifar10 --seeds 7 --data DIR",
+        page.text,
+    )
 
 
 def test_every_printed_number_is_there(page: Page) -> None:

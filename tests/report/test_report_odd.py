@@ -87,7 +87,7 @@ ODD: list[tuple[str, dict[str, Any], str]] = [
     ("digits", {"hyperparameters": {"steps": "1"}}, "'steps' of its hyperparameters is no number"),
     ("digits", {"metrics": {"gap": 0.1, "test_loss": 0.1}}, "test_accuracy missing in its metrics"),
     ("noise sums", {"metrics": {"mean": 0.0}}, "ks_limit, ks_symmetric, ks_of_exact_draws missing"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("kind", "change", "reason"), ODD)
@@ -105,8 +105,11 @@ def test_an_odd_record_is_set_apart_and_no_other(
 @pytest.mark.parametrize("ending", ["html", "md"])
 def test_a_page_of_a_store_with_every_oddity_names_them(store: Store, ending: str) -> None:
     held = runs(store)
-    names = [spoil(store, held[kind].pop(), change).name
-             for kind, change, _ in ODD if kind != "noise sums"]  # fmt: skip
+    names = [
+        spoil(store, held[kind].pop(), change).name
+        for kind, change, _ in ODD
+        if kind != "noise sums"
+    ]
     os.mkfifo(store.folder / "pipe.json")
     (store.folder / "zero.json").symlink_to("/dev/zero")
     (store.folder / "gone.json").symlink_to("nowhere")

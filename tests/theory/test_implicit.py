@@ -103,9 +103,14 @@ def test_two_steps_on_a_parabola_by_hand() -> None:
     R0, R1 = noise.autocovariance([0, 1]).tolist()
     J, a, b = 1 - h / m, 0.9 * m**-0.7, 0.4 * m**-0.7
     result = coefficient(
-        lambda x: h * (x**2).sum() / 2, torch.tensor([x0]), m=m, steps=2, mu0=0.9, sigma0=0.4,
+        lambda x: h * (x**2).sum() / 2,
+        torch.tensor([x0]),
+        m=m,
+        steps=2,
+        mu0=0.9,
+        sigma0=0.4,
         noise=noise,
-    )  # fmt: skip
+    )
     multiplicative = a**2 * J**2 * x0**2 * (2 * R0 + 2 * R1)
     additive = b**2 * (J**2 * R0 + R0 + 2 * J * R1)
     assert result.trace == pytest.approx(h / 2 * (multiplicative + additive), rel=1e-12)
