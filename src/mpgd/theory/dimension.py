@@ -39,6 +39,8 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mpgd.theory.tails import checked_rows
+
 Array = NDArray[np.float64]
 
 STRIDES = (16, 8, 4, 2, 1)
@@ -108,12 +110,7 @@ def spanning_tree_edges(points: ArrayLike) -> Array:
 
 
 def _checked(points: ArrayLike, needed: int) -> Array:
-    x = np.asarray(points, dtype=np.float64)
-    if x.ndim not in (1, 2) or x.size == 0:
-        raise ValueError(f"points must have shape (n,) or (time, coordinate), got {x.shape}")
-    x = x.reshape(len(x), -1)
-    if not np.isfinite(x).all():
-        raise ValueError(f"points must be finite, got {np.sum(~np.isfinite(x))} NaN or infinite")
+    x = checked_rows(points, "points", "(time, coordinate)")
     first = np.unique(x, axis=0, return_index=True)[1]
     if len(first) == 1:
         raise ValueError(

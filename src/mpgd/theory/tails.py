@@ -104,13 +104,18 @@ def tail_index(
     return TailIndex(value, low, high, method)
 
 
-def _checked(samples: ArrayLike, symmetrize: bool) -> Array:
-    x = np.asarray(samples, dtype=np.float64)
+def checked_rows(given: ArrayLike, name: str, rows: str) -> Array:
+    """Return finite numbers of shape (n,) or ``rows`` as rows."""
+    x = np.asarray(given, dtype=np.float64)
     if x.ndim not in (1, 2) or x.size == 0:
-        raise ValueError(f"samples must have shape (n,) or (n, coordinate), got {x.shape}")
-    x = x.reshape(len(x), -1)
+        raise ValueError(f"{name} must have shape (n,) or {rows}, got {x.shape}")
     if not np.isfinite(x).all():
-        raise ValueError(f"samples must be finite, got {np.sum(~np.isfinite(x))} NaN or infinite")
+        raise ValueError(f"{name} must be finite, got {np.sum(~np.isfinite(x))} NaN or infinite")
+    return x.reshape(len(x), -1)
+
+
+def _checked(samples: ArrayLike, symmetrize: bool) -> Array:
+    x = checked_rows(samples, "samples", "(n, coordinate)")
     if symmetrize:
         pairs = len(x) // 2
         x = x[: 2 * pairs : 2] - x[1 : 2 * pairs : 2]
