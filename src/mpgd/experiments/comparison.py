@@ -14,7 +14,7 @@ from mpgd.experiments.content.blocks import Table
 from mpgd.experiments.content.tables import Setting, scheme_table, told
 from mpgd.experiments.experiment import Said
 from mpgd.experiments.schemes import Scheme, gaussian_of
-from mpgd.experiments.statistics import Columns, Verdict, by_scheme, claim, grouped
+from mpgd.experiments.statistics import Columns, Groups, Verdict, by_scheme, claim, grouped
 from mpgd.experiments.store import Record
 
 
@@ -76,17 +76,13 @@ def _others(ours: Sequence[Scheme], schemes: Sequence[Scheme]) -> dict[str, list
     return others | {"the Gaussian": [gaussian for gaussian in gaussians if gaussian]}
 
 
-def _held(
-    schemes: Sequence[Scheme], records: Mapping[str, Sequence[Record]]
-) -> list[Sequence[Record]]:
+def _held(schemes: Sequence[Scheme], records: Mapping[str, Sequence[Record]]) -> Groups:
     if lacking := [str(scheme) for scheme in schemes if str(scheme) not in records]:
         raise IncompleteError(f"no run of {', '.join(lacking)}")
     return [records[str(scheme)] for scheme in schemes]
 
 
-def _claim(
-    text: str, columns: Columns, ours: list[Sequence[Record]], theirs: list[Sequence[Record]]
-) -> Verdict:
+def _claim(text: str, columns: Columns, ours: Groups, theirs: Groups) -> Verdict:
     seeds = [{record.run.seed for record in each} for each in (*ours, *theirs)]
     if not set.intersection(*seeds):
         raise IncompleteError(f"no seed is in all schemes: {text}")

@@ -11,15 +11,15 @@ Its fields are hyperparameters of a run, and its text is the row's name:
 A record's scheme is made again from its hyperparameters; its name is never taken apart.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from itertools import product
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from mpgd.experiments.store import Run
 from mpgd.parameters import check_choice
+
+Settings = dict[str, Any]
 
 KINDS: Final = {  # the noise of a run, and what a table calls it
     "none": "gd",
@@ -66,7 +66,7 @@ class Scheme:
         check_choice("noise", self.noise, tuple(KINDS))
 
     @classmethod
-    def of(cls, run: Run) -> Scheme:
+    def of(cls, run: Run) -> Self:
         """Return the scheme of a run."""
         names = [field.name for field in fields(cls) if field.name in run.hyperparameters]
         held = {name: run.hyperparameters[name] for name in names}
@@ -139,11 +139,7 @@ def place(scheme: Scheme) -> tuple[Any, ...]:
 
 
 def runs_of(
-    experiment: str,
-    protocol: str,
-    schemes: Iterable[Scheme],
-    seeds: Iterable[int],
-    fixed: dict[str, Any],
+    experiment: str, protocol: str, schemes: Iterable[Scheme], seeds: Iterable[int], fixed: Settings
 ) -> list[Run]:
     """Return a run for every scheme and seed; ``fixed`` is what they share."""
     return [

@@ -29,6 +29,7 @@ from mpgd.experiments.store import Record, Run
 
 Array = NDArray[np.float64]
 BySeed = Mapping[int, float]
+Groups = Sequence[Sequence[Record]]  # the records of some schemes
 Key = TypeVar("Key")
 Direction = Literal["lower", "higher"]
 
@@ -224,13 +225,7 @@ def rivals(records: Iterable[Record]) -> dict[str, str]:
     return {name: names[gaussian] for name, gaussian in found.items() if gaussian}
 
 
-def claim(
-    text: str,
-    direction: Direction,
-    ours: Sequence[Sequence[Record]],
-    theirs: Sequence[Sequence[Record]],
-    metric: str,
-) -> Verdict:
+def claim(text: str, direction: Direction, ours: Groups, theirs: Groups, metric: str) -> Verdict:
     """Return the verdict on the mean over the schemes ``ours`` against that over ``theirs``."""
     first, second = (average([by_seed(each, metric) for each in part]) for part in (ours, theirs))
     return Verdict(text, direction, paired(first, second))

@@ -8,10 +8,9 @@ the state converges in law, as m grows, to the Marcus equation of `MarcusSDE` at
 Reference: Lim, Wan & Simsekli (2022), equation (7) and Theorem 4.1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from numpy.typing import ArrayLike
@@ -73,7 +72,7 @@ class FastSlow:
         signs: str = "fresh",
         first_sign: str = "drawn",
         symmetric: bool = False,
-    ) -> FastSlow:
+    ) -> Self:
         """Return MPGD with step size 1/m: a = -gradient, b_1 = -mu diag(x), b_2 = sigma I.
 
         Args:

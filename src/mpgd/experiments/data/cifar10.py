@@ -9,14 +9,12 @@ the archive's binary file and pins every label and every pixel. A pickle is read
 be checked, by an unpickler that knows arrays and plain values and refuses all else.
 """
 
-from __future__ import annotations
-
 import hashlib
 import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import torch
@@ -56,7 +54,7 @@ class Images:
     def __len__(self) -> int:
         return len(self.y)
 
-    def shrunk(self, pixels: int) -> Images:
+    def shrunk(self, pixels: int) -> Self:
         """Return the images with ``pixels`` rows and columns, means of equal squares."""
         side = self.x.shape[-1]
         if not 1 <= pixels <= side or side % pixels:
@@ -64,11 +62,11 @@ class Images:
         if pixels == side:
             return self
         means = torch.nn.functional.avg_pool2d(self.x.float(), side // pixels)
-        return Images(means.round().to(torch.uint8), self.y)
+        return replace(self, x=means.round().to(torch.uint8))
 
-    def to(self, device: torch.device) -> Images:
+    def to(self, device: torch.device) -> Self:
         """Return them on a device."""
-        return Images(self.x.to(device), self.y.to(device))
+        return replace(self, x=self.x.to(device), y=self.y.to(device))
 
 
 def cifar10(

@@ -12,13 +12,11 @@ Outputs p are (net, example), targets y (example,) or (net, example); a loss is 
 one of several classes, outputs are (net, example, class).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import Final
+from typing import Final, Self
 
 import torch
 from torch import Tensor, nn
@@ -104,16 +102,16 @@ class Examples:
     targets: Tensor  # (net, example)
 
     @classmethod
-    def of(cls, inputs: Tensor, targets: Tensor) -> Examples:
+    def of(cls, inputs: Tensor, targets: Tensor) -> Self:
         """Return examples: ``inputs`` (example, feature), or (net, example, feature)."""
         inputs = inputs.view(-1, *inputs.shape[-2:]).clone()  # torch aligns what it allocates
         return cls(inputs, inputs.mT.contiguous(), targets.view(len(inputs), -1))
 
-    def part(self, first: int, count: int) -> Examples:
+    def part(self, first: int, count: int) -> Self:
         """Return the examples of ``count`` nets."""
         everything = (self.inputs, self.columns, self.targets)
         chosen = (t if len(t) == 1 else t[first : first + count] for t in everything)
-        return Examples(*(t.expand(count, *t.shape[1:]) for t in chosen))
+        return type(self)(*(t.expand(count, *t.shape[1:]) for t in chosen))
 
 
 def gradients(loss: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
