@@ -1,6 +1,6 @@
 """An experiment as a value, and the one loop that reproduces it.
 
-    runs -> train those the store lacks -> tables and verdicts, figures
+    runs -> train those the store lacks -> tables, figures and verdicts
 
 A study says what it is; it has a loop of its own only where it is not trained run by run.
 """
