@@ -12,6 +12,10 @@ from mpgd.experiments.data.small import airfoil
 
 import mpgd
 from mpgd.experiments import Context, load
+<<<<<<< HEAD
+=======
+from mpgd.experiments.data.small import airfoil
+>>>>>>> cut
 from mpgd.experiments.experiment import reproduce
 
 SOURCE = Path(mpgd.__file__).parent

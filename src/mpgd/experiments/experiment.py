@@ -1,6 +1,6 @@
 """An experiment as a value, and the one loop that reproduces it.
 
-    runs -> train those the store lacks -> tables and verdicts, figures
+    runs -> train those the store lacks -> tables, figures and verdicts
 
 A study says what it is; it has a loop of its own only where it is not trained run by run.
 """
@@ -54,7 +54,7 @@ class Experiment:
         seeded: whether ``--seeds`` is for it.
         largest: returns how many runs like this one may be trained together.
         label: names a run in the progress; by default runs are counted.
-        figures: returns blocks; those that are figures are written to files.
+        figures: returns blocks, of which plates are written to files.
         wanted: returns the runs of a context; by default all, for its protocols and seeds.
         run: reproduces it, where the usual loop does not do.
     """

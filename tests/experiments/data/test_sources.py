@@ -23,6 +23,10 @@ from mpgd.experiments.data.small import AIRFOIL, ECG5000, airfoil, digits, ecg50
 from mpgd import cli
 from mpgd.experiments import load
 from mpgd.experiments.data import sources as data
+<<<<<<< HEAD
+=======
+from mpgd.experiments.data.small import AIRFOIL, ECG5000, airfoil, digits, ecg5000
+>>>>>>> cut
 from mpgd.experiments.data.sources import DataError, Source, locate, read_numbers
 
 

@@ -9,6 +9,10 @@ from torch.nn.functional import cross_entropy
 
 from mpgd import MPGD
 from mpgd.experiments import Context
+<<<<<<< HEAD
+=======
+from mpgd.experiments.data.small import digits as load_split
+>>>>>>> cut
 from mpgd.experiments.digits import EXPERIMENT, training
 from mpgd.experiments.digits import runs as digits
 from mpgd.experiments.experiment import reproduce

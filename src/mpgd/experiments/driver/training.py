@@ -123,7 +123,7 @@ def constants(noise: ChaoticNoise) -> dict[str, float]:
 
 def describe(noise: ChaoticNoise, steps: int, count: int, seed: int) -> dict[str, Any]:
     """Return the constants of ``noise`` and how near its sums are to the limit."""
-    given = {"gamma": noise.gamma, "beta": noise.beta, "signs": noise.signs}
+    given = {"gamma": noise.gamma, "alpha": noise.alpha, "beta": noise.beta, "signs": noise.signs}
     metrics, curves = sums(noise, steps, count, seed)
     run = {"steps": steps, "count": count, "seed": seed}
     quantiles = {name: list(map(float, curves[name])) for name in curves if "quantile" in name}
