@@ -8,14 +8,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from mpgd.experiments.data.small import airfoil
-
 import mpgd
 from mpgd.experiments import Context, load
-<<<<<<< HEAD
-=======
 from mpgd.experiments.data.small import airfoil
->>>>>>> cut
 from mpgd.experiments.experiment import reproduce
 
 SOURCE = Path(mpgd.__file__).parent

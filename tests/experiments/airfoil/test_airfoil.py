@@ -7,18 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from mpgd.experiments.data.small import AIRFOIL
-from mpgd.experiments.data.small import airfoil as load_split
 
 from mpgd import cli
 from mpgd.experiments import Context, Silent
 from mpgd.experiments.airfoil import EXPERIMENT, training
 from mpgd.experiments.airfoil import runs as airfoil
-<<<<<<< HEAD
-=======
 from mpgd.experiments.data.small import AIRFOIL
 from mpgd.experiments.data.small import airfoil as load_split
->>>>>>> cut
 from mpgd.experiments.data.sources import DataError
 from mpgd.experiments.experiment import reproduce
 from mpgd.experiments.statistics import by_scheme, by_seed

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from mpgd.experiments.data.small import airfoil as load_airfoil
 
 from mpgd import ChaoticNoise
 from mpgd.experiments import Context, Silent
@@ -22,10 +21,7 @@ from mpgd.experiments.audit.runs import PAPER, STUDIES, TOGETHER, told
 from mpgd.experiments.banks import released
 from mpgd.experiments.banks.released import SWITCHES
 from mpgd.experiments.banks.sources import levels
-<<<<<<< HEAD
-=======
 from mpgd.experiments.data.small import airfoil as load_airfoil
->>>>>>> cut
 from mpgd.experiments.data.sources import Split
 from mpgd.experiments.ecg import runs as ecg
 from mpgd.experiments.ecg import training as ecg_training

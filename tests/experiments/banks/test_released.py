@@ -8,15 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from mpgd.experiments.data.small import ecg5000
 from torch import nn
 
 from mpgd import ThalerMap
 from mpgd.experiments.banks.released import SWITCHES, SwitchedNoise, released_gaussian
-<<<<<<< HEAD
-=======
 from mpgd.experiments.data.small import ecg5000
->>>>>>> cut
 from mpgd.experiments.data.sources import Split
 from mpgd.noise.driver import values
 

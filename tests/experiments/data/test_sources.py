@@ -18,15 +18,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mpgd.experiments.data.small import AIRFOIL, ECG5000, airfoil, digits, ecg5000
 
 from mpgd import cli
 from mpgd.experiments import load
 from mpgd.experiments.data import sources as data
-<<<<<<< HEAD
-=======
 from mpgd.experiments.data.small import AIRFOIL, ECG5000, airfoil, digits, ecg5000
->>>>>>> cut
 from mpgd.experiments.data.sources import DataError, Source, locate, read_numbers
 
 

@@ -4,15 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from mpgd.experiments.data.small import digits as load_split
 from torch.nn.functional import cross_entropy
 
 from mpgd import MPGD
 from mpgd.experiments import Context
-<<<<<<< HEAD
-=======
 from mpgd.experiments.data.small import digits as load_split
->>>>>>> cut
 from mpgd.experiments.digits import EXPERIMENT, training
 from mpgd.experiments.digits import runs as digits
 from mpgd.experiments.experiment import reproduce

@@ -6,13 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from mpgd.experiments.data.small import ecg5000
 
 from mpgd.experiments import Context
-<<<<<<< HEAD
-=======
 from mpgd.experiments.data.small import ecg5000
->>>>>>> cut
 from mpgd.experiments.ecg import EXPERIMENT, training
 from mpgd.experiments.ecg import runs as ecg
 from mpgd.experiments.experiment import reproduce
