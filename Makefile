@@ -22,7 +22,7 @@ lab: $(INSTALLED)
 	$(BIN)/mpgd lab
 
 test: $(INSTALLED) lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal --ignore tests/jax
 
 # JAX has an environment of its own, so that nobody else has to install it.
 jax: $(JAX_INSTALLED)
