@@ -6,6 +6,7 @@ A driver's bits depend on an element's flat index in the whole tensor. On one pr
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -48,7 +49,8 @@ def is_sharded(tensor: Tensor) -> bool:
     """Return whether ``tensor`` is a DTensor, without importing torch.distributed for others."""
     if type(tensor) is Tensor or type(tensor) is nn.Parameter:
         return False
-    return hasattr(tensor, "placements") and hasattr(tensor, "device_mesh")
+    sharded = sys.modules.get("torch.distributed.tensor")
+    return sharded is not None and isinstance(tensor, sharded.DTensor)
 
 
 def local(tensor: Tensor) -> Tensor:
