@@ -79,9 +79,12 @@ def send(
 
 def _is_taken(x: Tensor, offset: int | None, settings: Settings) -> bool:
     kernel = kernel_for(settings.engine, x.device)
-    if kernel is None or offset is None or x.dtype not in FLOATS[kernel]:
-        return False
-    return x.is_contiguous() and not x.is_neg()
+    return (
+        kernel is not None
+        and offset is not None
+        and x.dtype in FLOATS[kernel]
+        and x.is_contiguous()
+    )
 
 
 @torch.library.custom_op(

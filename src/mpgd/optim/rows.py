@@ -9,7 +9,7 @@ those of the torch operations in `mpgd.optim.update` and `mpgd.optim.orbits`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ from mpgd.optim.update import strengths
 
 _NUMBERS: Final = {torch.float32: np.float32, torch.float64: np.float64}
 _PLAIN: Final = (Tensor, nn.Parameter)
+_kernel_for = lru_cache(maxsize=64)(kernel_for)  # asked in every step
 
 
 class Row(NamedTuple):
@@ -100,7 +101,7 @@ def step_rows(
     Returns:
         The numbers of those that the kernel does not take or that are not perturbed now.
     """
-    kernel = kernel_for(settings.engine, params[0].device) if params else None
+    kernel = _kernel_for(settings.engine, params[0].device) if params else None
     if kernel is None:
         return list(range(len(params)))
     rows, rest, _kept_alive = _rows(params, others, states, settings, FLOATS[kernel], offsets)

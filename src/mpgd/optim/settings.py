@@ -184,7 +184,9 @@ def find_engine(group: Mapping[str, Any], fused: Any, params: Any) -> str | None
             f"kernels know chaotic noise only, got noise={group['noise']!r}; leave engine and "
             "fused out, and torch operations do the same"
         )
-    found = {check_kernel(engine, p.device, p.real.dtype if p.is_complex() else p.dtype) for p in params}
+    found = {
+        check_kernel(engine, p.device, p.real.dtype if p.is_complex() else p.dtype) for p in params
+    }
     return found.pop() if len(found) == 1 else engine
 
 

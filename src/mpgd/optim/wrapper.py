@@ -115,9 +115,7 @@ class Perturbed(Optimizer):
         True
     """
 
-    def __init__(
-        self, optimizer: Optimizer, keywords: Keywords, fused: bool | None = None
-    ) -> None:
+    def __init__(self, optimizer: Optimizer, keywords: Keywords, fused: bool | None = None) -> None:
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"optimizer must be a torch.optim.Optimizer, got {optimizer!r}")
         if isinstance(optimizer, (MPGD, Perturbed)):
@@ -191,10 +189,16 @@ class Perturbed(Optimizer):
         ensure_states(pairs, lambda p: self._orbits.setdefault(p, {}))
         return made
 
+    def _settings(self) -> list[Settings]:
+        """Return the settings of all groups; a compiler finds the states that are there."""
+        if not torch.compiler.is_compiling():
+            return self._ensure_states()
+        return [self._current.of(number, group) for number, group in enumerate(self.param_groups)]
+
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take the inner optimizer's step, then add the perturbation."""
-        every = enumerate(zip(self.param_groups, self._ensure_states(), strict=True))
+        every = enumerate(zip(self.param_groups, self._settings(), strict=True))
         perturbed = [(k, g, s) for k, (g, s) in every if s.is_perturbed and g["params"]]
         groups = [group for _, group, _ in perturbed]
         refuse_sparse(groups)

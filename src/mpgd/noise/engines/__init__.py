@@ -74,7 +74,9 @@ def kernel_for(engine: str | None, device: torch.device) -> str | None:
 
 def check_gpu(device: torch.device) -> None:
     """Raise if Triton's kernels cannot run on ``device``."""
-    if device.type == "cuda" or (device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"):
+    if device.type == "cuda" or (
+        device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
+    ):
         return
     remedy = ", or set TRITON_INTERPRET=1 to interpret it there" if device.type == "cpu" else ""
     raise ValueError(
