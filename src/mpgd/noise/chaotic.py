@@ -159,7 +159,7 @@ class ChaoticNoise:
         check_integers(device)
         index = flat_index(shape, device) if index is None else index.reshape(shape)
         empty = new_state(shape, seed, device, tensor_id, driver_id)
-        key = int(empty.key)
+        key = make_key(seed, tensor_id, driver_id)
         sign_key = make_key(key, _SIGN) if self.first_sign == "drawn" else None
         return replace(
             empty, word=tensor.start(self.driver, index, make_key(key, _PLACE), sign_key)

@@ -13,8 +13,9 @@ from torch.optim.sgd import sgd
 
 from mpgd.noise.engines import kernel_for
 from mpgd.optim import checkpoint, operator, rows
+from mpgd.optim.loop import descend_one
 from mpgd.optim.many import descend_many
-from mpgd.optim.orbits import State, count_steps, ensure_states, is_lacking, next_shared, terms
+from mpgd.optim.orbits import State, count_steps, ensure_states, is_lacking, next_shared
 from mpgd.optim.settings import (
     DEFAULTS,
     Current,
@@ -27,7 +28,7 @@ from mpgd.optim.settings import (
     find_engine,
 )
 from mpgd.optim.shards import local
-from mpgd.optim.update import Scalar, descended, precision_of
+from mpgd.optim.update import Scalar
 from mpgd.parameters import check_flag
 
 
@@ -226,21 +227,6 @@ class MPGD(Optimizer):
     def _gradient_step(group: dict[str, Any], eta: float) -> float:
         """Return what a kernel multiplies the gradient by."""
         return -eta if group["maximize"] else eta
-
-
-def descend_one(
-    p: Tensor,
-    state: State,
-    settings: Settings,
-    eta: Scalar,
-    shared: Tensor | None,
-    maximize: bool,
-) -> None:
-    """Update one parameter in place and advance its drivers, all but the step count."""
-    gradient: Tensor = -p.grad if maximize else p.grad  # type: ignore[operator, assignment]
-    m, n = terms(p, state, settings, eta, shared)
-    x, precision = local(p), precision_of(local(p).dtype)
-    x.copy_(descended(x.to(precision), local(gradient).to(precision), eta, m, n))
 
 
 def plain_descent(params: list[Tensor], group: dict[str, Any]) -> None:

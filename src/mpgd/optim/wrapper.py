@@ -18,7 +18,8 @@ from torch.optim import Optimizer
 
 from mpgd.optim import checkpoint, operator, rows
 from mpgd.optim.descent import MPGD, refuse_sparse, step_size
-from mpgd.optim.orbits import State, count_steps, ensure_states, is_active, next_shared, terms
+from mpgd.optim.loop import displace_one
+from mpgd.optim.orbits import State, count_steps, ensure_states, is_active, next_shared
 from mpgd.optim.settings import (
     DEFAULTS,
     NAMES,
@@ -32,7 +33,6 @@ from mpgd.optim.settings import (
     find_engine,
 )
 from mpgd.optim.shards import local
-from mpgd.optim.update import Scalar, displacement, precision_of
 
 PREFIX = "perturbation."
 
@@ -293,21 +293,6 @@ def _checked(closure: Callable[[], Any], groups: list[dict[str, Any]]) -> Callab
         return loss
 
     return checked
-
-
-def displace_one(
-    p: Tensor,
-    old: Tensor | None,
-    state: State,
-    settings: Settings,
-    eta: Scalar,
-    shared: Tensor | None,
-) -> None:
-    """Add the perturbation to a parameter that was ``old`` before the step."""
-    x, precision = local(p), precision_of(local(p).dtype)
-    m, n = terms(p, state, settings, eta, shared)
-    start = x if old is None else old  # without a multiplicative term it is not read
-    x.copy_(x.to(precision) + displacement(start.to(precision), m, n))
 
 
 def _split(state_dict: dict[str, Any]) -> tuple[dict[Any, Any], dict[Any, Any]]:
