@@ -39,8 +39,11 @@ VARIANTS: list[tuple[torch.dtype, dict[str, bool]]] = [
 # Integers are multiplied and added too: mad.lo.s64, v_mad_u64_u32.
 FUSED = {
     "cuda": r"\bfma\.|\bFFMA\b|\bHFMA2?\b|\bDFMA\b",
-    "hip": r"\bv_(?:pk_)?(?:fma|fmac|mac|mad|fma_mix|mad_mix|dot)\w*_(?:f|bf)(?:16|32|64)\w*",
+    "hip": r"\bv_(?:pk_)?(?:fma|fmac|mac|mad|dot)\w*_(?:f|bf)(?:16|32|64)\b.*",
 }
+# AMD adds and multiplies float16 numbers by an instruction with three operands, one of them
+# without effect: a b + (-0) and 1 a + b. It rounds as often as an addition or a product does.
+HARMLESS = re.compile(r"v_fma_mix_f32 .*(?:, neg\(0\)|, 1\.0,)")
 
 # A process of its own: with TRITON_INTERPRET=1 nothing is compiled.
 COMPILE = """
@@ -93,6 +96,12 @@ def compiled(
     return code["ptx"] + machine, use
 
 
+def fused(target: Any, assembly: str) -> list[str]:
+    """Return the instructions that multiply, add and round once."""
+    found = re.findall(FUSED[target[0]], assembly)
+    return [line for line in found if not HARMLESS.match(line)]
+
+
 def spills(target: Any, text: str) -> int:
     """Return how many registers, or bytes of stack, hold what did not fit."""
     pattern = r"\.[vs]gpr_spill_count:\s+(\d+)" if target[0] == "hip" else r"STACK:(\d+)"
@@ -108,16 +117,17 @@ def test_there_is_no_spill_no_fused_multiply_add_and_no_flush_to_zero(
 ) -> None:
     assembly, use = compiled(target, dtype, uses)
     assert spills(target, use) == 0
-    assert re.findall(FUSED[target[0]], assembly) == []
+    assert fused(target, assembly) == []
     assert ".ftz" not in assembly
     assert not re.search(r"\b(cvt|add|mul)\.\S*f64|\b[DI]2?[A-Z]*\.F64", assembly)
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: str(t[1]))
-def test_fusion_would_be_seen(target: Any) -> None:
+@pytest.mark.parametrize("number", [0, 2])
+def test_fusion_would_be_seen(number: int, target: Any) -> None:
     """Twin: Triton's default fuses."""
-    assembly, _ = compiled(target, *VARIANTS[0], fusion=True)
-    assert re.findall(FUSED[target[0]], assembly)
+    assembly, _ = compiled(target, *VARIANTS[number], fusion=True)
+    assert fused(target, assembly)
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: str(t[1]))

@@ -134,7 +134,7 @@ def _states(
 ) -> list[State]:
     """Return the states that `send` took apart."""
     names = [name for name, _, _ in settings.orbits]
-    found = []
+    found: list[State] = []
     for k, (step, key) in enumerate(zip(steps, keys, strict=True)):
         own = orbits[k * len(names) : (k + 1) * len(names)]
         found.append({"step": step, "key": key, **dict(zip(names, own, strict=True))})

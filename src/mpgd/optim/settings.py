@@ -167,7 +167,7 @@ def find_engine(group: Mapping[str, Any], fused: Any, params: Any) -> str | None
             operations only.
         params: its parameters.
     """
-    engine = check_keywords(group)["engine"]
+    engine: str | None = check_keywords(group)["engine"]
     if fused is None and engine != "triton":
         return engine
     if fused is not None:
