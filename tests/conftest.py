@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from mpgd.noise.engines import has_numba
 if TYPE_CHECKING:
     from mpgd.lab.server import Lab
 
-NEEDS_NUMBA = "needs numba: pip install"  # the end of our own ImportErrors
+NEEDS_NUMBA = re.compile(r"needs? numba\b.*: pip install")  # our own ImportErrors
 OWN_LEG = ": make gpu"  # a skip that says so runs there, where MPGD_NO_SKIPS is "all"
 LEVEL = 1e-4 / 40  # of one statistical check: 1e-4 in all, over at most 40 of them
 
@@ -59,7 +60,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):  
     """Skip what asks for an absent numba; turn skips into failures where MPGD_NO_SKIPS is set."""
     report = yield
     problem = call.excinfo.value if call.excinfo else None
-    if report.failed and not has_numba() and NEEDS_NUMBA in str(problem):
+    if report.failed and not has_numba() and NEEDS_NUMBA.search(str(problem)):
         report.outcome = "skipped"
         report.longrepr = (str(item.path), item.location[1], f"Skipped: {problem}")
     wish = os.environ.get("MPGD_NO_SKIPS")

@@ -9,7 +9,7 @@ those of the torch operations in `mpgd.optim.update` and `mpgd.optim.orbits`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ from mpgd.optim.update import strengths
 
 _NUMBERS: Final = {torch.float32: np.float32, torch.float64: np.float64}
 _PLAIN: Final = (Tensor, nn.Parameter)
-_kernel_for = lru_cache(maxsize=64)(kernel_for)  # asked in every step
+_KERNELS: Final[dict[tuple[str | None, torch.device], str | None]] = {}  # asked in every step
 
 
 class Row(NamedTuple):
@@ -101,7 +101,7 @@ def step_rows(
     Returns:
         The numbers of those that the kernel does not take or that are not perturbed now.
     """
-    kernel = _kernel_for(settings.engine, params[0].device) if params else None
+    kernel = _kernel(settings.engine, params[0].device) if params else None
     if kernel is None:
         return list(range(len(params)))
     rows, rest, _kept_alive = _rows(params, others, states, settings, FLOATS[kernel], offsets)
@@ -115,6 +115,14 @@ def step_rows(
         run(lines, dtype, device, settings, numbers)
     _mark_changed(params, rest)
     return rest
+
+
+def _kernel(engine: str | None, device: torch.device) -> str | None:
+    """Return `kernel_for`, remembered by a plain dictionary, which torch.compile understands."""
+    key = (engine, device)
+    if key not in _KERNELS:
+        _KERNELS[key] = kernel_for(engine, device)
+    return _KERNELS[key]
 
 
 def _run_numba(
