@@ -146,7 +146,8 @@ def test_before_a_kernel_the_step_is_one_operator_for_all_learning_rates(
         counts.append(len(graphs))
     assert same_bits(core(compiled), core(plain))
     assert counts[1:] == [counts[1]] * 5
-    assert [operators(graph) for graph in graphs] == [["mpgd.step_group.default"]] * len(graphs)
+    called = [operators(graph) for graph in graphs if operators(graph)]
+    assert called == [["mpgd.step_group.default"]] * 2
     compiled.param_groups[0]["lr"] = 0.0
     step()
     assert same_bits(core(compiled), core(plain))
