@@ -7,13 +7,17 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 JAX_VENV := .venv-jax
 JAX_INSTALLED := $(JAX_VENV)/.installed
+GPU_VENV := .venv-gpu
+GPU_INSTALLED := $(GPU_VENV)/.installed
 PIP_OPTIONS := --quiet --disable-pip-version-check --constraint constraints.txt
 PIP := $(BIN)/python -m pip install $(PIP_OPTIONS)
 JAX_PIP := $(JAX_VENV)/bin/python -m pip install $(PIP_OPTIONS)
+GPU_PIP := $(GPU_VENV)/bin/python -m pip install $(PIP_OPTIONS)
+GPU_RUN := $(if $(wildcard /dev/nvidia0 /dev/kfd),,TRITON_INTERPRET=1)
 TEST_WORKERS ?= 2
 WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 
-.PHONY: reproduce lab test jax lint bench docs clean
+.PHONY: reproduce lab test lint generic without-numba gpu jax bench docs clean
 
 reproduce: $(INSTALLED)
 	$(BIN)/mpgd reproduce --out results --workers $(WORKERS)
@@ -32,6 +36,28 @@ lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Legs of the tests: what must also hold elsewhere. Each takes a representative set.
+
+REPRESENTATIVE := tests/noise/test_engines.py tests/noise/test_counter.py \
+	tests/noise/test_chaotic_arguments.py tests/optim/test_fast_paths.py \
+	tests/optim/test_dtypes.py tests/optim/test_memory.py tests/optim/test_update.py \
+	tests/optim/test_wrapper.py tests/optim/test_engine_choice.py
+LEG := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
+
+# A CPU without vector instructions.
+generic: $(INSTALLED)
+	NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES= $(LEG) $(REPRESENTATIVE) -k "not million"
+
+# Tests that ask for numba are skipped here, and say so.
+without-numba: $(INSTALLED)
+	MPGD_NO_SKIPS= $(LEG) -p tests.without_numba $(REPRESENTATIVE) tests/noise/test_lanes.py \
+		tests/noise/test_long_orbits.py tests/optim/test_walk.py -k "not million"
+
+# Triton on the GPU, or interpreted on the CPU; it comes without its dependencies, after torch.
+gpu: $(GPU_INSTALLED)
+	OMP_NUM_THREADS=1 MPGD_NO_SKIPS=all $(GPU_RUN) $(GPU_VENV)/bin/python -m pytest \
+		-n $(TEST_WORKERS) --dist worksteal tests/noise/test_gpu_code.py tests/optim/test_triton.py
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks --write benchmarks/README.md
@@ -52,5 +78,12 @@ $(JAX_INSTALLED): pyproject.toml constraints.txt
 	$(JAX_PIP) --editable ".[fast,jax]" orbax-checkpoint pytest pytest-timeout pytest-xdist
 	touch $@
 
+$(GPU_INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(GPU_VENV)
+	$(GPU_PIP) "$$(grep '^torch==' constraints.txt)"
+	$(GPU_PIP) --no-deps "$$(grep '^triton==' constraints.txt)"
+	$(GPU_PIP) --editable ".[fast,gpu]" pytest pytest-timeout pytest-xdist
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(JAX_VENV) results site
+	rm -rf $(VENV) $(JAX_VENV) $(GPU_VENV) results site

@@ -10,11 +10,12 @@ from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import driver, limits, step, training
+from benchmarks import driver, gpu, limits, step, training
 
 TABLES = [
     *driver.TABLES,
     *step.TABLES,
+    *gpu.TABLES,
     *limits.TABLES,
     *training.TABLES,
 ]  # a further module of tables is one more list here

@@ -214,14 +214,15 @@ class Info:
         import torch
 
         from mpgd.maps.tables import cache_folder
-        from mpgd.noise.engines import has_numba
+        from mpgd.noise.engines import has_numba, has_triton
 
         data = Path(os.environ.get("MPGD_DATA") or cache_folder() / "data")
         extras = {
             name: installed(name) for name in ("numba", "scipy", "tyro", "rich", "matplotlib")
         }
         facts: dict[str, Any] = {**versions(), **extras}
-        facts["engines"] = ["torch", "numba"] if has_numba() else ["torch"]
+        there = {"torch": True, "numba": has_numba(), "triton": has_triton()}
+        facts["engines"] = [name for name, is_there in there.items() if is_there]
         facts |= {"threads": torch.get_num_threads(), "cache_folder": str(cache_folder())}
         facts |= {"data_folder": str(data), "data_found": data.is_dir()}
         show(facts, self.json)

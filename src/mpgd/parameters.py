@@ -15,7 +15,7 @@ from typing import Final
 
 SIGN_RULES: Final = ("fresh", "product")
 FIRST_SIGNS: Final = ("drawn", "positive")
-ENGINES: Final = ("torch", "numba")
+ENGINES: Final = ("torch", "numba", "triton")
 MAX_SEED: Final = 2**63 - 1
 LARGEST_GAMMA: Final = 0.99
 

@@ -50,7 +50,7 @@ def test_beta_of_a_wrong_type() -> None:
     [
         ("signs", "old", "'fresh', 'product'"),
         ("signs", None, "'fresh', 'product'"),
-        ("engine", "jax", "'torch', 'numba'"),
+        ("engine", "jax", "'torch', 'numba', 'triton'"),
         ("first_sign", "negative", "'drawn', 'positive'"),
     ],
 )

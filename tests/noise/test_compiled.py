@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 import mpgd
-from mpgd.noise.engines import compiled
-from mpgd.noise.engines.compiled import reached
+
+pytest.importorskip("numba", reason="these need numba: pip install 'mpgd[fast]'")
+compiled = pytest.importorskip("mpgd.noise.engines.compiled")
 
 SOURCE = Path(mpgd.__file__).parent
 CHILD = """
@@ -72,7 +73,9 @@ def test_a_change_in_an_inlined_function_reaches_every_kernel(tmp_path: Path) ->
     assert after["numba"][1] != before["numba"][1]  # the noise's own
     changed = {name for name, old in before["names"].items() if after["names"][name] != old}
     modules = {name: name.rpartition(".")[0] for name in before["names"]}
-    hashing = {n for n, module in modules.items() if "mpgd.noise.counter" in reached(module)}
+    hashing = {
+        n for n, module in modules.items() if "mpgd.noise.counter" in compiled.reached(module)
+    }
     assert changed == hashing
     assert {name.rpartition(".")[2] for name in changed} >= {"step_rows", "advance_values"}
     assert changed < before["names"].keys()  # a kernel that hashes nothing stays as it is
@@ -91,7 +94,7 @@ def test_imports_are_found_however_they_are_written(line: str) -> None:
 
 
 def test_everything_a_kernel_inlines_is_reached() -> None:
-    found = reached("mpgd.optim.kernels")
+    found = compiled.reached("mpgd.optim.kernels")
     assert {"mpgd.noise.counter", "mpgd.noise.driver", "mpgd.maps.tables"} <= found
     assert "mpgd.noise.engines.intrinsics" in found
     assert not any(name.startswith("mpgd.limits") for name in found)

@@ -10,7 +10,6 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 
-import numba
 import numpy as np
 import pytest
 import torch
@@ -22,8 +21,8 @@ from mpgd import ChaoticNoise, NoiseState, ThalerMap
 from mpgd.noise import position, sign
 from mpgd.noise.counter import make_key, step_key, step_key_tensor
 from mpgd.noise.driver import Driver, Table
-from mpgd.noise.engines import fused, tensor
-from mpgd.noise.word import FAR, FRACTION, LONG, LONGEST, MAGNITUDE, ONE
+from mpgd.noise.engines import tensor
+from mpgd.noise.word import FAR, FRACTION, LONG, MAGNITUDE, ONE
 
 SIZES = [1, 7, 24, 1000, 1025]
 GAMMAS = [0.55, 0.6, 0.75, 0.95]
@@ -402,72 +401,6 @@ def test_equal_words_separate_whether_the_element_or_the_step_differs() -> None:
     assert torch.equal(paths[0], paths[2])  # and nothing else
     spread = torch.tensor(ThalerMap(0.6).abel_inverse(position(replace(same, word=paths[0][-1]))))
     assert spread.std() > 0.2  # by now they are all over the interval
-
-
-def advance(noise: ChaoticNoise, state: NoiseState, steps: int) -> NoiseState:
-    """Return the state after many steps of the fused engine."""
-    word, sums = state.word.clone(), torch.zeros(state.word.shape, dtype=torch.float64)
-    first = int(state.step)
-    keys = step_key_tensor(state.key, torch.arange(first, first + steps)).numpy().view(np.uint64)
-    constants = fused.arguments(noise.driver)
-    fused.advance_sums(fused.flat(word), sums.numpy(), steps, 0, keys, *constants)
-    assert torch.isfinite(sums).all()
-    return NoiseState(word, state.step + steps, state.key)
-
-
-def test_many_steps_at_once_are_the_single_steps() -> None:
-    noise = ChaoticNoise(0.6, 0.5)
-    state = noise.init(100)
-    _, words = all_steps(noise, state, 500)
-    assert torch.equal(advance(noise, state, 500).word, words[-1])
-
-
-@pytest.mark.parametrize("gamma", GAMMAS)
-def test_nothing_freezes(gamma: float) -> None:
-    """2e4 orbits, 1e4 steps: all move, and long phases count down exactly."""
-    noise, steps = ChaoticNoise(gamma), 10_000
-    before = noise.init(20_000, seed=1)
-    after = advance(noise, before, steps)
-    n = position(before).floor()
-    long = n >= steps
-    assert torch.equal(position(after).floor()[long], n[long] - steps)
-    assert torch.equal(sign(after)[long], sign(before)[long])
-    _, following = noise.step(after)
-    moved = (following.word & MAGNITUDE) != (after.word & MAGNITUDE)
-    assert moved[position(after) >= 1].all()
-    assert moved.sum() >= 20_000 - 5  # a visit may lead back to its own cell, of 2^18
-    if gamma == 0.95:
-        capped = n == LONGEST
-        assert capped.sum() > 1000  # these starts are capped, and move like all others
-        assert (position(after).floor()[capped] == LONGEST - steps).all()
-
-
-@numba.njit
-def recurrences(words, keys, table, threshold, product, c0, c1):  # type: ignore[no-untyped-def]
-    """Return how often an orbit meets the word it had at the last power of two (Brent)."""
-    values, anchor, found, power = np.empty(len(words)), words.copy(), 0, 1
-    for k in range(len(keys)):
-        fused.advance_values(words, values, 0, keys[k], table, threshold, product, c0, c1)
-        for i in range(len(words)):
-            found += words[i] == anchor[i]
-        if k == power:
-            anchor[:] = words
-            power *= 2
-    return found
-
-
-def count_recurrences(steps: int, hash_has_the_step: bool) -> int:
-    noise = ChaoticNoise(0.6)
-    state = noise.init(24)
-    clock = torch.arange(steps) if hash_has_the_step else torch.zeros(steps, dtype=torch.int64)
-    keys = step_key_tensor(state.key, clock).numpy().view(np.uint64)
-    return int(recurrences(fused.flat(state.word), keys, *fused.arguments(noise.driver)))
-
-
-def test_no_orbit_is_periodic_within_1e7_steps() -> None:
-    """A word comes back by chance, about once in 2^20 steps; with a frozen hash it cycles."""
-    assert count_recurrences(10_000_000, hash_has_the_step=True) < 24 * 100
-    assert count_recurrences(100_000, hash_has_the_step=False) > 24 * 10
 
 
 def test_step_keys_of_the_path_are_those_of_the_state() -> None:

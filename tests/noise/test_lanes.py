@@ -8,15 +8,17 @@ import subprocess
 import sys
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from tests.noise.integer_reference import Reference
 
 import mpgd
 from mpgd import ChaoticNoise
-from mpgd.noise.engines import fused, vectors
 from mpgd.noise.word import LONG, MAGNITUDE, ONE
+
+numba = pytest.importorskip("numba", reason="these need numba: pip install 'mpgd[fast]'")
+fused = pytest.importorskip("mpgd.noise.engines.fused")
+vectors = pytest.importorskip("mpgd.noise.engines.vectors")
 
 ODD = [0, 1, ONE - 1, ONE, ONE + 1, LONG - ONE, LONG - 1, LONG, LONG + 1, MAGNITUDE]
 HASWELL = "+avx2,+bmi,+bmi2,+fma,+lzcnt,+popcnt,+avx,+sse4.2,+sse4.1,+ssse3,+sse3"

@@ -1,4 +1,7 @@
-"""The compiled step has the bits of the plain one, without a graph break."""
+"""The compiled step has the bits of the plain one, without a graph break.
+
+On the torch engine its operations are compiled; before a kernel it is one operator.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,12 @@ from typing import Any
 import pytest
 import torch
 from tests.optim.descents import LOUD, core, ends, parameters
-from tests.optim.workers import same_bits, set_gradients
+from tests.optim.workers import same_bits, set_gradients, snapshot
+from torch._dynamo.backends.debugging import aot_eager
 
-from mpgd import MPGD
+from mpgd import MPGD, perturb
+from mpgd.noise.engines import has_numba
+from mpgd.optim.operator import step_group
 
 
 @pytest.fixture
@@ -92,3 +98,112 @@ def test_compiled_by_inductor_the_bits_are_the_same() -> None:
     settings = {"engine": "torch"}
     expected = ends([24], settings, 6)
     assert same_bits(compiled_ends([24], settings, 6, "inductor"), expected)
+
+
+needs_numba = pytest.mark.skipif(not has_numba(), reason="the kernel needs numba: pip install it")
+AROUND: list[dict[str, Any]] = [
+    {},
+    {"symmetric": True, "shared_multiplicative": True, "signs": "product"},
+    {"mu": 0.0, "start": 2, "stop": 4},
+]
+
+
+def counted(found: list[Any]) -> Any:
+    """Return a compiler that keeps its graphs in ``found``."""
+
+    def compiler(graph: Any, inputs: Any) -> Any:
+        found.append(graph)
+        return aot_eager(graph, inputs)
+
+    return compiler
+
+
+def operators(graph: Any) -> list[str]:
+    """Return the calls in a graph that compute something."""
+    names = [str(node.target) for node in graph.graph.nodes if node.op.startswith("call_")]
+    return [name for name in names if "grad_enabled" not in name]
+
+
+@needs_numba
+@COMPILER
+@pytest.mark.usefixtures("_fresh_compiler")
+@pytest.mark.parametrize("variant", [*AROUND, {"maximize": True}], ids=str)
+def test_before_a_kernel_the_step_is_one_operator_for_all_learning_rates(
+    variant: dict[str, Any],
+) -> None:
+    """A first change compiles again, when the compiler learns that the number changes; no other."""
+    shapes = [24, 1025, (), (0,), (3, 4)]
+    plain, compiled = (MPGD(parameters(shapes), **{**LOUD, **variant}) for _ in range(2))
+    graphs: list[Any] = []
+    counts: list[int] = []
+    step = torch.compile(compiled.step, backend=counted(graphs), fullgraph=True)
+    for k in range(6):
+        for optimizer in (plain, compiled):
+            optimizer.param_groups[0]["lr"] = 0.05 / (k + 1)
+            set_gradients(optimizer.param_groups[0]["params"], k)
+        plain.step()
+        step()
+        counts.append(len(graphs))
+    assert same_bits(core(compiled), core(plain))
+    assert counts[1:] == [counts[1]] * 5
+    called = [operators(graph) for graph in graphs if operators(graph)]
+    assert called == [["mpgd.step_group.default"]] * 2
+    compiled.param_groups[0]["lr"] = 0.0
+    step()
+    assert same_bits(core(compiled), core(plain))
+
+
+@needs_numba
+@COMPILER
+@pytest.mark.usefixtures("_fresh_compiler")
+def test_before_a_kernel_a_tensor_lr_is_the_float() -> None:
+    lr = torch.tensor(LOUD["lr"], dtype=torch.float64)
+    found = compiled_ends([24, ()], {"lr": lr}, 6, "aot_eager")
+    assert same_bits(found, ends([24, ()], {}, 6))
+
+
+@needs_numba
+@COMPILER
+@pytest.mark.usefixtures("_fresh_compiler")
+@pytest.mark.parametrize("variant", AROUND, ids=str)
+def test_a_compiled_step_around_another_optimizer_has_the_plain_bits(
+    variant: dict[str, Any],
+) -> None:
+    """Torch's own optimizers break the graph; the perturbation is one operator in the last part."""
+
+    def made() -> torch.optim.Optimizer:
+        inner = torch.optim.SGD(parameters([24, (3, 4)]), lr=0.05, momentum=0.9)
+        return perturb(inner, **{"mu": 0.1, "sigma": 0.2, **variant})
+
+    plain, compiled = made(), made()
+    graphs: list[Any] = []
+    step = torch.compile(compiled.step, backend=counted(graphs))
+    for k in range(5):
+        for optimizer in (plain, compiled):
+            set_gradients(optimizer.param_groups[0]["params"], k)
+        plain.step()
+        step()
+    found, expected = (snapshot(each) for each in (compiled, plain))
+    assert same_bits(found["state"], expected["state"])
+    assert same_bits(found["parameters"], expected["parameters"])
+    assert max(operators(graph).count("mpgd.step_group.default") for graph in graphs) == 1
+
+
+@needs_numba
+def test_the_operator_declares_what_it_changes() -> None:
+    optimizer = MPGD(parameters([24, (3, 4)]), **LOUD, shared_multiplicative=True)
+    params = optimizer.param_groups[0]["params"]
+    states = [optimizer.state[p] for p in params]
+    arguments = (
+        [p.detach() for p in params],
+        [torch.ones_like(p) for p in params],
+        [state["additive"] for state in states],
+        [state["step"] for state in states],
+        [state["key"] for state in states],
+        [states[0]["shared_step"], states[0]["shared"]],
+        [0, 0],
+        None,
+        optimizer._number,
+        0,
+    )
+    torch.library.opcheck(step_group, arguments, test_utils=("test_schema", "test_faketensor"))

@@ -38,6 +38,7 @@ TASKS: dict[str, tuple[Any, ...]] = {
     "shared": (workers.train_under_ddp, SHARED),
     "sharded": (workers.train_under_fsdp, JOBS),
     "saved": (workers.save_from_two, KINDS),
+    "compiled": (workers.compile_on_shards, {**SETTINGS, "engine": "numba"}),
     "uneven": (workers.full_batch_of_shards, UNEVEN, True),
     "empty": (workers.full_batch_of_shards, EMPTY, True),
     "group": (workers.full_batch_of_shards, UNEVEN, False),
@@ -89,6 +90,11 @@ def test_sharded_orbits_are_those_of_the_whole(folder: Path) -> None:
                 assert same_bits(ours[name], values[name]), (kind, axis, settings, name)
         for a, b in zip(found["parameters"], whole["parameters"], strict=True):
             torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+
+
+def test_a_compiled_step_on_shards_has_the_plain_bits(folder: Path) -> None:
+    for plain, compiled in results(folder, "compiled"):
+        assert same_bits(plain, compiled)
 
 
 # torch's checkpointing still names parts of itself by deprecated ways

@@ -22,7 +22,7 @@ def made(size: int = 8, **settings: object) -> tuple[nn.Parameter, MPGD]:
 
 
 def test_orbits_of_another_size_are_refused() -> None:
-    p, optimizer = made()
+    p, optimizer = made(engine="numba")
     p.grad = None
     p.data = torch.zeros(64)
     p.grad = torch.zeros(64)
@@ -31,14 +31,14 @@ def test_orbits_of_another_size_are_refused() -> None:
 
 
 def test_a_gradient_of_another_size_is_refused() -> None:
-    p, optimizer = made()
+    p, optimizer = made(engine="numba")
     p.data = torch.zeros(16)
     with pytest.raises(RuntimeError, match=r"gradient of a parameter of shape \(16,\) must"):
         optimizer.step()
 
 
 def test_an_orbit_of_another_dtype_is_refused() -> None:
-    p, optimizer = made()
+    p, optimizer = made(engine="numba")
     optimizer.state[p]["additive"] = optimizer.state[p]["additive"].float()
     with pytest.raises(RuntimeError, match=r"contiguous torch.int32 tensor .* got torch.float32"):
         optimizer.step()

@@ -228,6 +228,19 @@ def train_under_fsdp(rank: int, folder: str, jobs: list[tuple[str, int, dict[str
     return found
 
 
+def compile_on_shards(rank: int, folder: str, settings: dict[str, Any]) -> Any:
+    """Take plain and compiled steps on sharded parameters; return what both end with."""
+    found = []
+    for compiles in (False, True):
+        model = sharded_model(0)
+        optimizer = mpgd.MPGD(model.parameters(), **settings)
+        if compiles:
+            optimizer.step = torch.compile(optimizer.step, backend="aot_eager", fullgraph=True)  # type: ignore[method-assign]
+        train_odd(model, optimizer, range(4))
+        found.append(gathered(optimizer))
+    return found
+
+
 def save_from_two(rank: int, folder: str, kinds: list[str]) -> Any:
     """Train sharded, save with `torch.distributed.checkpoint`, go on; return the end."""
     import torch.distributed.checkpoint as dcp

@@ -24,7 +24,14 @@ from mpgd.maps import ThalerMap
 from mpgd.noise.counter import flat_index, make_key, step_key, step_key_tensor
 from mpgd.noise.covariance import autocovariance
 from mpgd.noise.driver import Driver, make_driver
-from mpgd.noise.engines import check_device, check_dtype, check_engine, tensor, use_fused
+from mpgd.noise.engines import (
+    check_dtype,
+    check_engine,
+    check_integers,
+    kernel_for,
+    tensor,
+    use_fused,
+)
 from mpgd.noise.engines.threads import in_parts
 from mpgd.noise.state import NoiseState, new_state
 from mpgd.parameters import (
@@ -49,7 +56,8 @@ class ChaoticNoise:
         beta: the skewness of the limit, in [-1, 1].
         signs: ``"fresh"``: a new independent sign after each visit to Z. ``"product"``: the old
             sign times such a draw, as the paper prints it; for |beta| < 1 its limit is symmetric.
-        engine: ``"torch"`` or ``"numba"``; by default numba on a CPU where it is installed.
+        engine: ``"torch"``, ``"numba"`` or ``"triton"``; by default numba on a CPU and Triton on a
+            GPU, where they are installed.
         first_sign: ``"drawn"`` like all others, or ``"positive"`` as the paper prints it.
 
     Examples:
@@ -148,10 +156,10 @@ class ChaoticNoise:
         """
         shape = check_shape(shape)
         device = torch.device(device) if device is not None else torch.get_default_device()
-        check_device(device)
+        check_integers(device)
         index = flat_index(shape, device) if index is None else index.reshape(shape)
         empty = new_state(shape, seed, device, tensor_id, driver_id)
-        key = int(empty.key)
+        key = make_key(seed, tensor_id, driver_id)
         sign_key = make_key(key, _SIGN) if self.first_sign == "drawn" else None
         return replace(
             empty, word=tensor.start(self.driver, index, make_key(key, _PLACE), sign_key)
@@ -178,8 +186,13 @@ class ChaoticNoise:
             value, following = torch.empty_like(word, dtype=dtype), torch.empty_like(word)
             key = step_key(int(state.key), int(state.step))
             self._advance_fused(word, following, value, key)
+            return value, NoiseState(following, state.step + 1, state.key)
+        key_tensor = step_key_tensor(state.key, state.step)
+        if index is None and self._is_launched(word.device):
+            word = word.contiguous()
+            value, following = torch.empty_like(word, dtype=dtype), torch.empty_like(word)
+            self._launch(word, following, value, key_tensor)
         else:
-            key_tensor = step_key_tensor(state.key, state.step)
             value, following = tensor.advance(self.driver, word, key_tensor, index, dtype=dtype)
         return value, NoiseState(following, state.step + 1, state.key)
 
@@ -201,8 +214,11 @@ class ChaoticNoise:
         for k in range(steps):
             if use_fused(self.engine, word.device):
                 self._advance_fused(word, word, out[k], step_key(int(state.key), k))
+                continue
+            key = step_key_tensor(state.key, state.step + k)
+            if self._is_launched(word.device):
+                self._launch(word, word, out[k], key)
             else:
-                key = step_key_tensor(state.key, state.step + k)
                 tensor.advance_into(self.driver, word, out[k], key)
         return out
 
@@ -228,6 +244,16 @@ class ChaoticNoise:
                 sums += value
         scale: float = float(steps) ** -self.gamma
         return sums * scale
+
+    def _is_launched(self, device: torch.device) -> bool:
+        is_gpu = kernel_for(self.engine, device) == "triton"
+        return is_gpu and not torch.compiler.is_compiling()
+
+    def _launch(self, words: Tensor, following: Tensor, value: Tensor, key: Tensor) -> None:
+        """Do as `_advance_fused` on a GPU."""
+        from mpgd.noise.engines.gpu import launch_words
+
+        launch_words(self.driver, words, following, value, key)
 
     def _advance_fused(self, words: Tensor, following: Tensor, value: Tensor, key: int) -> None:
         """Write the values and the next words; ``following`` may be ``words`` itself."""

@@ -28,7 +28,7 @@ from mpgd.noise.word import NEGATIVE, SIGN_BITS
 
 
 class Table:
-    """A table of `mpgd.maps.rows`, (row, word), and its transposed copies on devices.
+    """A table of `mpgd.maps.rows`, (row, word), and its copies on devices.
 
     Attributes:
         rows: the table with the two words of a row beside each other, for one CPU core.
@@ -38,6 +38,7 @@ class Table:
     def __init__(self, rows: Rows, row_bits: int) -> None:
         self.rows, self.row_bits = rows, row_bits
         self._columns = {torch.device("cpu"): torch.tensor(rows.view(np.int64).T.copy())}
+        self._pairs = {torch.device("cpu"): torch.from_numpy(rows.view(np.int64))}
 
     @property
     def octaves(self) -> int:
@@ -49,6 +50,12 @@ class Table:
         if device not in self._columns:
             self._columns[device] = self._columns[torch.device("cpu")].to(device)
         return self._columns[device]
+
+    def pairs_on(self, device: torch.device) -> Tensor:
+        """Return the table on ``device`` as an int64 tensor (row, word), for a GPU's kernels."""
+        if device not in self._pairs:
+            self._pairs[device] = self._pairs[torch.device("cpu")].to(device)
+        return self._pairs[device]
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,9 +11,11 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.sgd import sgd
 
-from mpgd.optim import checkpoint, rows
+from mpgd.noise.engines import kernel_for
+from mpgd.optim import checkpoint, operator, rows
+from mpgd.optim.loop import descend_one
 from mpgd.optim.many import descend_many
-from mpgd.optim.orbits import State, count_steps, ensure_states, is_lacking, next_shared, terms
+from mpgd.optim.orbits import State, count_steps, ensure_states, is_lacking, next_shared
 from mpgd.optim.settings import (
     DEFAULTS,
     Current,
@@ -23,9 +25,10 @@ from mpgd.optim.settings import (
     Settings,
     check_keywords,
     check_learning_rate,
+    find_engine,
 )
 from mpgd.optim.shards import local
-from mpgd.optim.update import Scalar, descended, precision_of
+from mpgd.optim.update import Scalar
 from mpgd.parameters import check_flag
 
 
@@ -60,8 +63,12 @@ class MPGD(Optimizer):
         stop: the first step that is not any more. Outside, orbits wait.
         seed: of the noise.
         maximize: ascend instead of descend.
-        foreach: work on all parameters of a group at once; the default on CUDA.
-        engine: ``"torch"`` or ``"numba"``; by default numba on a CPU where it is installed.
+        foreach: work on all parameters of a group at once, with torch operations; the default on
+            CUDA where triton is not installed.
+        fused: True: compiled kernels, or an error that says what is missing; False: torch
+            operations; None: kernels where there are some.
+        engine: ``"torch"``, ``"numba"`` or ``"triton"``; by default numba on a CPU and Triton on
+            CUDA and ROCm, where they are installed.
 
     Examples:
         >>> model = torch.nn.Linear(3, 1)
@@ -93,6 +100,7 @@ class MPGD(Optimizer):
         seed: int = DEFAULTS.seed,
         maximize: bool = False,
         foreach: bool | None = None,
+        fused: bool | None = None,
         engine: str | None = DEFAULTS.engine,
     ) -> None:
         keywords = Keywords(
@@ -111,18 +119,22 @@ class MPGD(Optimizer):
             seed,
             engine,
         )
-        self._current = Current()
-        defaults = {"lr": lr, **vars(keywords), "maximize": maximize, "foreach": foreach}
-        super().__init__(params, defaults)
+        self._current, self._number = Current(), operator.enrol(self)
+        torchs = {"maximize": maximize, "foreach": foreach, "fused": fused}
+        super().__init__(params, {"lr": lr, **vars(keywords), **torchs})
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group; the orbits of the others are left alone."""
         merged = {**self.defaults, **param_group}
         plain = {**check_keywords(merged), "lr": check_learning_rate(merged["lr"])}
         check_flag("maximize", merged["maximize"])
+        if merged["foreach"] and merged["fused"]:
+            raise ValueError("foreach and fused must not both be True: leave one of them out")
         super().add_param_group(param_group)
-        self.param_groups[-1].update(plain)
+        group = self.param_groups[-1]
+        group.update(plain)
         try:
+            group["engine"] = find_engine(group, group["fused"], map(local, group["params"]))
             self._ensure_states()
         except Exception:
             for parameter in self.param_groups.pop()["params"]:
@@ -145,9 +157,10 @@ class MPGD(Optimizer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore from a pickle, also of a version that lacked a setting."""
         super().__setstate__(state)
-        self._current = Current()
+        self._current, self._number = Current(), operator.enrol(self)
+        torchs = {"maximize": False, "foreach": None, "fused": None}
         for group in self.param_groups:
-            for name, value in {**vars(DEFAULTS), "maximize": False, "foreach": None}.items():
+            for name, value in {**vars(DEFAULTS), **torchs}.items():
                 group.setdefault(name, value)
 
     @overload
@@ -163,24 +176,30 @@ class MPGD(Optimizer):
                 loss = closure()
         refuse_sparse(self.param_groups)
         for number, group in enumerate(self.param_groups):
-            self._step_group(group, self._current.of(number, group))
+            self._step_group(number, group, self._current.of(number, group))
         return loss
 
-    def _step_group(self, group: dict[str, Any], settings: Settings) -> None:
+    def _step_group(self, number: int, group: dict[str, Any], settings: Settings) -> None:
         params: list[Tensor] = [p for p in group["params"] if p.grad is not None]
         if not settings.is_perturbed:
             plain_descent(params, group)
             return
         if not group["params"]:
             return
+        if is_lacking(settings, [self.state[p] for p in group["params"]]):
+            self._ensure_states()
+        states: list[State] = [self.state[p] for p in params]
+        leader: State = self.state[group["params"][0]]
+        if torch.compiler.is_compiling():
+            gradients: list[Tensor] = [p.grad for p in params]  # type: ignore[misc]
+            place = (self._number, number)
+            if operator.send(place, group, params, gradients, states, settings, leader):
+                return
         eta = step_size(group["lr"])
         if not isinstance(eta, Tensor) and eta == 0:
             return  # nothing changes and the orbits wait
-        if is_lacking(settings, [self.state[p] for p in group["params"]]):
-            self._ensure_states()
-        shared = next_shared(self.state[group["params"][0]], settings, eta)
-        states: list[State] = [self.state[p] for p in params]
-        if uses_foreach(params, group):
+        shared = next_shared(leader, settings, eta)
+        if uses_foreach(params, group, settings):
             descend_many(params, states, settings, float(eta), shared, group["maximize"])
         else:
             self._step_rows_or_tensors(params, states, group, settings, eta, shared)
@@ -197,27 +216,17 @@ class MPGD(Optimizer):
     ) -> None:
         """Let the compiled kernel take what it can, and torch operations the rest."""
         rest = list(range(len(params)))
-        if not isinstance(eta, Tensor) and rows.is_compiled(settings):
+        if not torch.compiler.is_compiling() and not isinstance(eta, Tensor):
             gradients: list[Tensor] = [p.grad for p in params]  # type: ignore[misc]
-            down = -eta if group["maximize"] else eta
+            down = self._gradient_step(group, eta)
             rest = rows.step_rows(params, gradients, states, settings, eta, shared, down)
         for k in rest:
             descend_one(params[k], states[k], settings, eta, shared, group["maximize"])
 
-
-def descend_one(
-    p: Tensor,
-    state: State,
-    settings: Settings,
-    eta: Scalar,
-    shared: Tensor | None,
-    maximize: bool,
-) -> None:
-    """Update one parameter in place and advance its drivers, all but the step count."""
-    gradient: Tensor = -p.grad if maximize else p.grad  # type: ignore[operator, assignment]
-    m, n = terms(p, state, settings, eta, shared)
-    x, precision = local(p), precision_of(local(p).dtype)
-    x.copy_(descended(x.to(precision), local(gradient).to(precision), eta, m, n))
+    @staticmethod
+    def _gradient_step(group: dict[str, Any], eta: float) -> float:
+        """Return what a kernel multiplies the gradient by."""
+        return -eta if group["maximize"] else eta
 
 
 def plain_descent(params: list[Tensor], group: dict[str, Any]) -> None:
@@ -244,12 +253,13 @@ def step_size(lr: float | Tensor) -> Scalar:
     return float(check_learning_rate(lr))
 
 
-def uses_foreach(params: list[Tensor], group: dict[str, Any]) -> bool:
-    """Return whether the group's parameters are worked on all at once."""
-    if group["foreach"] is None:
-        compiling = torch.compiler.is_compiling()
-        return not compiling and bool(params) and all(p.is_cuda for p in params)
-    return bool(group["foreach"]) and not torch.compiler.is_compiling()
+def uses_foreach(params: list[Tensor], group: dict[str, Any], settings: Settings) -> bool:
+    """Return whether the group's parameters are worked on all at once by torch operations."""
+    if torch.compiler.is_compiling() or not params:
+        return False
+    if group["foreach"] is not None:
+        return bool(group["foreach"])
+    return all(p.is_cuda for p in params) and not kernel_for(settings.engine, params[0].device)
 
 
 def refuse_sparse(param_groups: Iterable[dict[str, Any]]) -> None:

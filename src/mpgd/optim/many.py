@@ -12,6 +12,7 @@ from torch import Tensor
 from mpgd.noise.counter import extend_key_tensor, flat_index, step_key_tensor
 from mpgd.noise.driver import Driver
 from mpgd.noise.engines import tensor
+from mpgd.optim.loop import PART, descend_one
 from mpgd.optim.orbits import State, is_active, orbit_name, terms
 from mpgd.optim.settings import TWIN, Settings
 from mpgd.optim.shards import local, place_of
@@ -30,10 +31,36 @@ def descend_many(
 ) -> None:
     """Update parameters in place and advance their drivers, all but the step counts.
 
-    The loop that says the same is over `descent.descend_one`.
+    The loop that says the same is over `mpgd.optim.loop.descend_one`, which also works on a large
+    parameter in parts. Others go together as long as all temporaries stay as small as there.
     """
-    if not params:
+    together: list[int] = []
+    size = 0
+    for k, p in enumerate(params):
+        if local(p).numel() > PART:
+            descend_one(p, states[k], settings, eta, shared, maximize)
+            continue
+        if size + local(p).numel() > PART:
+            _descend(params, states, together, settings, eta, shared, maximize)
+            together, size = [], 0
+        together.append(k)
+        size += local(p).numel()
+    _descend(params, states, together, settings, eta, shared, maximize)
+
+
+def _descend(
+    all_params: Tensors,
+    all_states: list[State],
+    chosen: list[int],
+    settings: Settings,
+    eta: float,
+    shared: Tensor | None,
+    maximize: bool,
+) -> None:
+    """Update some of the parameters, all at once."""
+    if not chosen:
         return
+    params, states = [all_params[k] for k in chosen], [all_states[k] for k in chosen]
     xs = [local(p) for p in params]
     precise = [x.to(precision_of(x.dtype)) for x in xs]
     gradients = [local(p.grad).to(x.dtype) for p, x in zip(params, precise, strict=True)]  # type: ignore[arg-type]

@@ -172,15 +172,23 @@ def is_active(step: Tensor, settings: Settings, eta: Scalar) -> bool | Tensor:
 
 
 def terms(
-    parameter: Tensor, state: State, settings: Settings, eta: Scalar, shared: Tensor | None
+    parameter: Tensor,
+    state: State,
+    settings: Settings,
+    eta: Scalar,
+    shared: Tensor | None,
+    part: slice | None = None,
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Return m and n of `mpgd.optim.update` for one parameter and advance its drivers."""
+    """Return m and n of `mpgd.optim.update` for one parameter and advance its drivers.
+
+    With ``part``, only for these of its elements, counted in its local part.
+    """
     active = is_active(state["step"], settings, eta)
     if active is False:
         return None, None
     precision = precision_of(local(parameter).dtype)
     scales = strengths(eta, *settings.sizes, settings.exponents)
-    draw = Draw(parameter, state, settings, place_of(parameter), precision, active)
+    draw = Draw(parameter, state, settings, place_of(parameter), precision, active, part)
     found: list[Tensor | None] = [None, None]
     for which, size in enumerate(settings.sizes):
         if not size:
@@ -207,6 +215,7 @@ class Draw:
         place: of its local part in the whole.
         precision: of the terms.
         active: whether the step is perturbed.
+        part: which elements; None means all.
     """
 
     parameter: Tensor
@@ -215,19 +224,25 @@ class Draw:
     place: Place
     precision: torch.dtype
     active: bool | Tensor
+    part: slice | None
 
     def chaotic(self, which: int, strength: Scalar) -> Tensor:
         """Return a chaotic term: the strength times v, or times v - twin."""
         driver = self.settings.drivers[which]
         assert driver is not None
         values = (strength * driver.laminar_value, strength * driver.burst_value)
-        index = self.place.index(self.parameter.device)
+        index = self.place.index(self.parameter.device, self.part)
         found = []
         for number in self._numbers(which):
             words = local(self.state[orbit_name(number)])
             key = step_key_tensor(self._key(number), self._turn)
-            v, following = tensor.advance(driver, words, key, index, values, self.precision)
-            _store(words, following, self.active)
+            if self.part is None:
+                v, following = tensor.advance(driver, words, key, index, values, self.precision)
+                _store(words, following, self.active)
+            else:
+                words = words.view(-1)[self.part]
+                v = torch.empty_like(words, dtype=self.precision)
+                tensor.advance_into(driver, words, v, key, index, values)
             found.append(v)
         return found[0] - found[1] if self.settings.twins else found[0]
 

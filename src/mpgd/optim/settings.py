@@ -17,7 +17,7 @@ from torch import Tensor
 from mpgd.noise import ChaoticNoise, GaussianNoise, Noise, StableNoise
 from mpgd.noise.counter import make_key
 from mpgd.noise.driver import Driver
-from mpgd.noise.engines import check_engine, has_kernels
+from mpgd.noise.engines import check_engine, check_kernel
 from mpgd.parameters import (
     FIRST_SIGNS,
     SIGN_RULES,
@@ -80,7 +80,7 @@ class Settings:
         stop: the first step that is not any more.
         seed: of the noise.
         drivers: what the compiled kernels know of the noises; None for one they do not know.
-        compiled: whether the kernels know all noises in use, are there and are allowed.
+        engine: the engine that was asked for; ``"torch"`` if kernels do not know a noise in use.
         orbits: (name, which noise, driver number) of every orbit that a parameter holds.
         tables: identifies the tables that advance the orbits; None where there are none.
     """
@@ -95,7 +95,7 @@ class Settings:
     stop: int | None
     seed: int
     drivers: tuple[Driver | None, Driver | None]
-    compiled: bool
+    engine: str | None
     orbits: tuple[tuple[str, int, int], ...]
     tables: int | None
 
@@ -149,11 +149,45 @@ def make_settings(group: Mapping[str, Any]) -> Settings:
         stop=plain["stop"],
         seed=plain["seed"],
         drivers=both,
-        compiled=has_kernels(plain["engine"])
-        and all(d or not plain[size] for d, size in zip(both, ("mu", "sigma"), strict=True)),
+        engine=plain["engine"] if _is_known(plain, both) else "torch",
         orbits=_orbits((bool(plain["mu"]) and not shared, bool(plain["sigma"])), noises, twins),
         tables=make_key(*(d.fingerprint if d else 0 for d in both)) if any(both) else None,
     )
+
+
+def find_engine(group: Mapping[str, Any], fused: Any, params: Any) -> str | None:
+    """Return the engine that ``fused`` means for a group of parameters.
+
+    Torch's own optimizers keep a ``fused`` of theirs in the groups that `perturb` shares with them.
+    So ours is said by the keyword ``engine``, once, when a group is made.
+
+    Args:
+        group: the keywords of the group.
+        fused: None: kernels where there are some. True: an error where there is none. False: torch
+            operations only.
+        params: its parameters.
+    """
+    engine: str | None = check_keywords(group)["engine"]
+    if fused is None and engine != "triton":
+        return engine
+    if fused is not None:
+        check_flag("fused", fused)
+        if fused == (engine == "torch") and engine is not None:
+            raise ValueError(
+                f"fused={fused} and engine={engine!r} contradict each other: leave one of them out"
+            )
+    if fused is False:
+        return "torch"
+    settings = make_settings(group)
+    if settings.engine == "torch" and engine != "torch":
+        raise ValueError(
+            f"kernels know chaotic noise only, got noise={group['noise']!r}; leave engine and "
+            "fused out, and torch operations do the same"
+        )
+    found = {
+        check_kernel(engine, p.device, p.real.dtype if p.is_complex() else p.dtype) for p in params
+    }
+    return found.pop() if len(found) == 1 else engine
 
 
 def check_keywords(group: Mapping[str, Any]) -> dict[str, Any]:
@@ -260,7 +294,8 @@ def _noises(plain: Mapping[str, Any]) -> tuple[tuple[Noise, Noise], bool]:
 def _noise(plain: Mapping[str, Any], gamma: float, beta: float) -> Noise:
     if plain["noise"] == "stable":
         return StableNoise(1.0 / gamma, beta)
-    chaotic = ChaoticNoise(gamma, beta, plain["signs"], plain["engine"], plain["first_sign"])
+    engine = None if plain["engine"] == "triton" else plain["engine"]  # scalars stay on the CPU
+    chaotic = ChaoticNoise(gamma, beta, plain["signs"], engine, plain["first_sign"])
     if plain["noise"] == "chaotic":
         return chaotic
     if plain["scaling"] == "langevin":
@@ -275,6 +310,11 @@ def _exponents(plain: Mapping[str, Any], noises: tuple[Noise, Noise]) -> tuple[f
         return noises[0].exponent, noises[1].exponent
     gamma = pair("gamma", plain["gamma"])
     return float(gamma[0]), float(gamma[1])
+
+
+def _is_known(plain: Mapping[str, Any], drivers: tuple[Driver | None, Driver | None]) -> bool:
+    """Return whether the compiled kernels know all noises in use."""
+    return all(d or not plain[size] for d, size in zip(drivers, ("mu", "sigma"), strict=True))
 
 
 def _driver(noise: Noise) -> Driver | None:

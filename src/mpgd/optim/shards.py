@@ -6,6 +6,7 @@ A driver's bits depend on an element's flat index in the whole tensor. On one pr
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -30,17 +31,28 @@ class Place:
     strides: tuple[int, ...] = ()
     corner: tuple[int, ...] = ()
 
-    def index(self, device: torch.device) -> Tensor | None:
-        """Return the flat index of every element, or None where that is 0, 1, 2, ..."""
-        if self.offset == 0:
+    def index(self, device: torch.device, part: slice | None = None) -> Tensor | None:
+        """Return the flat index of every element, or None where that is 0, 1, 2, ...
+
+        With ``part``, the index of these elements only.
+        """
+        if part is None and self.offset == 0:
             return None
+        if part is None:
+            whole = slice(0, torch.Size(self.shape).numel())
+            return self._index(device, whole).view(self.shape)
+        return self._index(device, part)
+
+    def _index(self, device: torch.device, part: slice) -> Tensor:
+        here = torch.arange(part.start, part.stop, device=device)
         if self.offset is not None:
-            count = torch.Size(self.shape).numel()
-            return torch.arange(self.offset, self.offset + count, device=device).view(self.shape)
-        total = torch.zeros(self.shape, dtype=torch.int64, device=device)
-        for axis, (stride, first) in enumerate(zip(self.strides, self.corner, strict=True)):
-            line = (torch.arange(self.shape[axis], device=device) + first) * stride
-            total += line.view([-1 if i == axis else 1 for i in range(len(self.shape))])
+            return here + self.offset
+        total = torch.zeros_like(here)
+        for size, stride, first in zip(
+            reversed(self.shape), reversed(self.strides), reversed(self.corner), strict=True
+        ):
+            total += (here % size + first) * stride
+            here = here // size
         return total
 
 
@@ -48,7 +60,8 @@ def is_sharded(tensor: Tensor) -> bool:
     """Return whether ``tensor`` is a DTensor, without importing torch.distributed for others."""
     if type(tensor) is Tensor or type(tensor) is nn.Parameter:
         return False
-    return hasattr(tensor, "placements") and hasattr(tensor, "device_mesh")
+    sharded = sys.modules.get("torch.distributed.tensor")
+    return sharded is not None and isinstance(tensor, sharded.DTensor)
 
 
 def local(tensor: Tensor) -> Tensor:

@@ -16,9 +16,10 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from mpgd.optim import checkpoint, rows
+from mpgd.optim import checkpoint, operator, rows
 from mpgd.optim.descent import MPGD, refuse_sparse, step_size
-from mpgd.optim.orbits import State, count_steps, ensure_states, is_active, next_shared, terms
+from mpgd.optim.loop import displace_one
+from mpgd.optim.orbits import State, count_steps, ensure_states, is_active, next_shared
 from mpgd.optim.settings import (
     DEFAULTS,
     NAMES,
@@ -29,9 +30,9 @@ from mpgd.optim.settings import (
     Settings,
     check_keywords,
     check_learning_rate,
+    find_engine,
 )
 from mpgd.optim.shards import local
-from mpgd.optim.update import displacement, precision_of
 
 PREFIX = "perturbation."
 
@@ -52,6 +53,7 @@ def perturb(
     start: int = DEFAULTS.start,
     stop: int | None = DEFAULTS.stop,
     seed: int = DEFAULTS.seed,
+    fused: bool | None = None,
     engine: str | None = DEFAULTS.engine,
 ) -> Perturbed:
     """Return ``optimizer`` with chaotic perturbations added to every step.
@@ -72,6 +74,8 @@ def perturb(
         start: the first step that is perturbed.
         stop: the first step that is not any more.
         seed: of the noise.
+        fused: whether compiled kernels are demanded or forbidden. The wrapped optimizer has a
+            ``fused`` of its own, which stays as it is.
         engine: which engine advances the noise.
 
     Examples:
@@ -96,7 +100,7 @@ def perturb(
         seed,
         engine,
     )
-    return Perturbed(optimizer, keywords)
+    return Perturbed(optimizer, keywords, fused)
 
 
 class Perturbed(Optimizer):
@@ -111,20 +115,23 @@ class Perturbed(Optimizer):
         True
     """
 
-    def __init__(self, optimizer: Optimizer, keywords: Keywords) -> None:
+    def __init__(self, optimizer: Optimizer, keywords: Keywords, fused: bool | None = None) -> None:
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"optimizer must be a torch.optim.Optimizer, got {optimizer!r}")
         if isinstance(optimizer, (MPGD, Perturbed)):
             name = type(optimizer).__name__
             raise ValueError(f"optimizer is a {name} and perturbed already: set mu, sigma there")
-        plain = [_check_group({**vars(keywords), **group}) for group in optimizer.param_groups]
-        self.inner = optimizer
+        given = vars(keywords)
+        plain = [_check_group({**given, **group}) for group in optimizer.param_groups]
+        self.inner, self._fused = optimizer, fused
         self.__setstate__({})  # sets up the hooks, as the base class does for a copy
         for group, own in zip(optimizer.param_groups, plain, strict=True):
             group.update(own)
         self._own = plain
         self._keywords = keywords
         self._orbits: dict[Tensor, State] = {}
+        for number in range(len(plain)):
+            self._choose_engine(number)
         self._ensure_states()
 
     @property
@@ -144,12 +151,13 @@ class Perturbed(Optimizer):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy or a pickle keeps."""
-        return {name: getattr(self, name) for name in ("inner", "_own", "_keywords", "_orbits")}
+        names = ("inner", "_own", "_keywords", "_fused", "_orbits")
+        return {name: getattr(self, name) for name in names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore from a copy or a pickle."""
         super().__setstate__(state)
-        self._current = Current()
+        self._current, self._number = Current(), operator.enrol(self)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group to both; the orbits of the others are left alone."""
@@ -157,12 +165,18 @@ class Perturbed(Optimizer):
         self.inner.add_param_group({**param_group, **own})
         self._own.append(own)
         try:
+            self._choose_engine(-1)
             self._ensure_states()
         except Exception:
             for parameter in self.param_groups.pop()["params"]:
                 self._orbits.pop(parameter, None)
             self._own.pop()
             raise
+
+    def _choose_engine(self, number: int) -> None:
+        group = self.param_groups[number]
+        engine = find_engine(group, self._fused, map(local, group["params"]))
+        group["engine"] = self._own[number]["engine"] = engine
 
     def _ensure_states(self) -> list[Settings]:
         """Create the states that are missing, and return the settings of all groups."""
@@ -175,35 +189,52 @@ class Perturbed(Optimizer):
         ensure_states(pairs, lambda p: self._orbits.setdefault(p, {}))
         return made
 
+    def _settings(self) -> list[Settings]:
+        """Return the settings of all groups; a compiler finds the states that are there."""
+        if not torch.compiler.is_compiling():
+            return self._ensure_states()
+        return [self._current.of(number, group) for number, group in enumerate(self.param_groups)]
+
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take the inner optimizer's step, then add the perturbation."""
-        every = zip(self.param_groups, self._ensure_states(), strict=True)
-        perturbed = [(g, s) for g, s in every if s.is_perturbed and g["params"] and g["lr"] != 0]
-        groups = [group for group, _ in perturbed]
+        every = enumerate(zip(self.param_groups, self._settings(), strict=True))
+        perturbed = [(k, g, s) for k, (g, s) in every if s.is_perturbed and g["params"]]
+        groups = [group for _, group, _ in perturbed]
         refuse_sparse(groups)
-        old = {p: local(p).clone() for g, s in perturbed if s.mu for p in g["params"]}
+        old = {p: local(p).clone() for _, g, s in perturbed if s.mu for p in g["params"]}
         checked = () if closure is None else (_checked(closure, groups),)
         loss = self.inner.step(*checked)
-        for group, settings in perturbed:
-            self._displace_group(group, settings, old)
+        for number, group, settings in perturbed:
+            self._displace_group(number, group, settings, old)
         return loss
 
     def _displace_group(
-        self, group: dict[str, Any], settings: Settings, old: dict[Tensor, Tensor]
+        self, number: int, group: dict[str, Any], settings: Settings, old: dict[Tensor, Tensor]
     ) -> None:
-        eta = float(step_size(group["lr"]))
-        shared = next_shared(self._orbits[group["params"][0]], settings, eta)
         params = [p for p in group["params"] if p.grad is not None]
-        states = [self._orbits[p] for p in params]
+        states, leader = [self._orbits[p] for p in params], self._orbits[group["params"][0]]
+        if torch.compiler.is_compiling():
+            before = [old[p] for p in params if p in old]
+            place = (self._number, number)
+            if operator.send(place, group, params, before, states, settings, leader):
+                return
+        eta = step_size(group["lr"])
+        if not isinstance(eta, Tensor) and eta == 0:
+            return  # nothing changes and the orbits wait
+        shared = next_shared(leader, settings, eta)
         rest = list(range(len(params)))
-        if rows.is_compiled(settings):
+        if not torch.compiler.is_compiling() and not isinstance(eta, Tensor):
             before = [old.get(p, local(p)) for p in params]
             rest = rows.step_rows(params, before, states, settings, eta, shared, None)
         for k in rest:
             if is_active(states[k]["step"], settings, eta):
                 displace_one(params[k], old.get(params[k]), states[k], settings, eta, shared)
         count_steps(states, eta)
+
+    @staticmethod
+    def _gradient_step(group: dict[str, Any], eta: float) -> None:
+        """Return nothing: the inner optimizer has taken the step of the gradient."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return both states; the drivers' entries begin with ``perturbation.``."""
@@ -262,21 +293,6 @@ def _checked(closure: Callable[[], Any], groups: list[dict[str, Any]]) -> Callab
         return loss
 
     return checked
-
-
-def displace_one(
-    p: Tensor,
-    old: Tensor | None,
-    state: State,
-    settings: Settings,
-    eta: float,
-    shared: Tensor | None,
-) -> None:
-    """Add the perturbation to a parameter that was ``old`` before the step."""
-    x, precision = local(p), precision_of(local(p).dtype)
-    m, n = terms(p, state, settings, eta, shared)
-    start = x if old is None else old  # without a multiplicative term it is not read
-    x.copy_(x.to(precision) + displacement(start.to(precision), m, n))
 
 
 def _split(state_dict: dict[str, Any]) -> tuple[dict[Any, Any], dict[Any, Any]]:

@@ -1,18 +1,29 @@
 """The engines that advance a chaotic driver; their words and values agree in every bit.
 
 `tensor` is made of plain torch operations, runs on any device and is the reference; `fused` is
-one numba pass over the CPU's memory.
+one numba pass over the CPU's memory; `gpu` is one Triton launch.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import os
+from functools import lru_cache
+from typing import Final
 
 import torch
 
 from mpgd.parameters import ENGINES, check_choice
 
-_HAS_NUMBA = importlib.util.find_spec("numba") is not None  # a search of the disk; once
+# A search of the disk for each; once.
+_HAS_NUMBA = importlib.util.find_spec("numba") is not None
+_HAS_TRITON = importlib.util.find_spec("triton") is not None
+
+EXTRAS: Final = {"numba": "fast", "triton": "gpu"}
+FLOATS: Final = {  # the parameters that a kernel takes; others are left to torch operations
+    "numba": (torch.float32, torch.float64),
+    "triton": (torch.float32, torch.bfloat16, torch.float16),
+}
 
 
 def check_engine(engine: str | None) -> str | None:
@@ -20,9 +31,13 @@ def check_engine(engine: str | None) -> str | None:
     if engine is None:
         return None
     check_choice("engine", engine, ENGINES)
-    if engine == "numba" and not has_numba():
-        raise ImportError("engine='numba' needs numba: pip install 'mpgd[fast]'")
+    if not {"torch": True, "numba": has_numba(), "triton": has_triton()}[engine]:
+        raise ImportError(f"engine={engine!r} needs {engine}: {_install(engine)}")
     return engine
+
+
+def _install(engine: str) -> str:
+    return f"pip install 'mpgd[{EXTRAS[engine]}]'"
 
 
 def has_numba() -> bool:
@@ -30,29 +45,79 @@ def has_numba() -> bool:
     return _HAS_NUMBA
 
 
+def has_triton() -> bool:
+    """Return whether triton is installed, without importing it."""
+    return _HAS_TRITON
+
+
 def use_fused(engine: str | None, device: torch.device) -> bool:
-    """Return whether the fused engine runs a tensor on ``device``: the default on a CPU."""
+    """Return whether the numba engine runs a tensor on ``device``: the default on a CPU."""
+    return kernel_for(engine, device) == "numba" and not torch.compiler.is_compiling()
+
+
+def kernel_for(engine: str | None, device: torch.device) -> str | None:
+    """Return which compiled engine works on ``device``, if one is there and ``engine`` allows it.
+
+    CUDA and ROCm are both ``cuda`` to torch.
+    """
+    if engine == "torch":
+        return None
     if engine == "numba" and device.type != "cpu":
         raise ValueError(f"engine='numba' runs on the CPU only, got a tensor on {device}")
-    if torch.compiler.is_compiling():
-        return False
-    return device.type == "cpu" and has_kernels(engine)
+    if engine == "triton":
+        check_gpu(device)
+        return "triton"
+    if device.type == "cpu":
+        return "numba" if has_numba() else None
+    return "triton" if device.type == "cuda" and has_triton() else None
 
 
-def has_kernels(engine: str | None) -> bool:
-    """Return whether compiled kernels are there and ``engine`` allows them."""
-    return engine != "torch" and has_numba()
+def check_gpu(device: torch.device) -> None:
+    """Raise if Triton's kernels cannot run on ``device``."""
+    if device.type == "cuda" or (
+        device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
+    ):
+        return
+    remedy = ", or set TRITON_INTERPRET=1 to interpret it there" if device.type == "cpu" else ""
+    raise ValueError(
+        f"engine='triton' runs on CUDA and ROCm devices, got a tensor on {device}; leave engine "
+        f"out{remedy}"
+    )
 
 
-def check_device(device: torch.device) -> None:
-    """Raise if ``device`` has no 64-bit integers, which the hash needs."""
-    try:
-        torch.empty(0, dtype=torch.int64, device=device)
-    except (NotImplementedError, TypeError) as error:
+def check_kernel(engine: str | None, device: torch.device, dtype: torch.dtype) -> str:
+    """Return the compiled engine that takes a tensor of this kind; an error names the cure."""
+    kernel = kernel_for(engine, device)
+    if kernel is None:
+        needed = {"cpu": "numba", "cuda": "triton"}.get(device.type)
+        if needed is None:
+            raise ValueError(
+                f"fused=True needs a kernel, and there is none for device {str(device)!r}; "
+                "leave fused out, and torch operations do the same"
+            )
+        raise ImportError(f"fused=True on {device} needs {needed}: {_install(needed)}")
+    if dtype not in FLOATS[kernel]:
         raise ValueError(
-            f"the noise needs 64-bit integers, which device {str(device)!r} cannot make: keep "
-            "its state on the CPU"
-        ) from error
+            f"the {kernel} kernel takes {', '.join(map(str, FLOATS[kernel]))}, got a parameter of "
+            f"{dtype}; leave engine and fused out, and torch operations do the same"
+        )
+    return kernel
+
+
+@lru_cache(maxsize=64)
+def check_integers(device: torch.device) -> None:
+    """Raise if ``device`` has no 64-bit integers, which all engines count and hash with."""
+    try:
+        _try_integers(device)
+    except (RuntimeError, TypeError, NotImplementedError) as problem:
+        raise ValueError(
+            f"device {str(device)!r} has no 64-bit integers (torch.int64), which the noise is made "
+            "of; move the parameters to another device"
+        ) from problem
+
+
+def _try_integers(device: torch.device) -> None:
+    (torch.ones(2, dtype=torch.int64, device=device) * (2**62 + 1)) >> 32
 
 
 def check_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:

@@ -33,7 +33,7 @@ from mpgd.noise.word import (
 Values = tuple[float | Tensor, float | Tensor]  # of a laminar phase and of Z
 
 CHUNK = 1 << 16  # words worked on at a time on a CPU, so that temporaries stay in its cache
-DEVICE_CHUNK = 1 << 20  # and elsewhere, so that they stay small beside the words
+DEVICE_CHUNK = 1 << 18  # and elsewhere, so that they stay small beside the words
 _LOW_HALF: Final = 0xFFFFFFFF
 
 
