@@ -321,7 +321,7 @@ def with_table(noise: ChaoticNoise, change: Callable[[np.ndarray], None]) -> Cha
     rows = noise.driver.returns.rows.copy()
     change(rows)
     changed = replace(noise)
-    driver: Driver = replace(noise.driver, returns=Table(rows, 7))
+    driver: Driver = replace(noise.driver, returns=Table(rows, 7), table=rows.reshape(-1))
     changed.__dict__["driver"] = driver  # a cached property: this is its place
     return changed
 

@@ -9,6 +9,7 @@ from tests.optim.workers import ORBITS, run, snapshot
 from torch import Tensor, nn
 
 from mpgd import MPGD
+from mpgd.noise.engines import has_numba
 
 LOUD: dict[str, Any] = {"lr": 0.05, "mu": 0.3, "sigma": 0.2, "gamma": 0.6, "beta": 0.5}
 VARIANTS: list[dict[str, Any]] = [
@@ -21,10 +22,11 @@ VARIANTS: list[dict[str, Any]] = [
     {"start": 2, "stop": 4},
     {"maximize": True},
 ]
+NUMBA: dict[str, Any] = {"engine": "numba", "foreach": False}
 PATHS: list[dict[str, Any]] = [
     {"engine": "torch", "foreach": False},
     {"engine": "torch", "foreach": True},
-    {"engine": "numba", "foreach": False},
+    *([NUMBA] if has_numba() else []),
     {},
 ]
 
