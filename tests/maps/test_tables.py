@@ -244,7 +244,7 @@ def test_a_folder_that_cannot_be_made_is_no_error(
     assert_same(thaler_tables(0.6), fresh[0.6])
 
 
-@pytest.mark.parametrize("call", ["replace", "fdopen"])
+@pytest.mark.parametrize("call", ["replace", "fsync"])
 def test_a_failing_disk_leaves_no_part_behind(
     call: str, cache: Path, fresh: dict[float, ThalerTables], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,7 +47,7 @@ def test_markdown_has_every_printed_number_and_escapes_what_it_shows(document: P
     assert "<script" not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt; \\[x\\](javascript:y) \\`code\\` a\\|b" in text
     (row,) = [line for line in text.splitlines() if line.startswith("| &lt;script")]
-    assert len(re.findall(r"(?<!\\)\|", row)) == 7  # six cells
+    assert len(re.findall(r"(?<!\\)\|", row)) == 8  # seven cells
 
 
 def test_paths_too_short_to_be_seen_are_named(document: Path) -> None:
