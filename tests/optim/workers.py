@@ -24,7 +24,8 @@ ORBITS = ("multiplicative", "additive", "multiplicative_twin", "additive_twin")
 
 def bits(x: Tensor) -> Tensor:
     """Return the bytes of a tensor: unlike its values they tell -0.0 from 0.0 and have no NaN."""
-    return x.detach().contiguous().view(-1).view(torch.uint8).clone()
+    plain = x.detach().clone(memory_format=torch.contiguous_format)
+    return plain.view(-1).view(torch.uint8)
 
 
 def same_bits(a: Any, b: Any) -> bool:

@@ -17,11 +17,13 @@ from torch.optim import Optimizer
 
 from mpgd.optim.orbits import needed, orbit_name
 from mpgd.optim.settings import DEFAULTS, NAMES, TWIN, Settings, make_settings
+from mpgd.optim.shards import local
 
 LARGE_KEYS: Final = frozenset(orbit_name(number) for number in range(2 * TWIN))
 ORBIT_KEYS: Final = LARGE_KEYS | {"shared", "shared_twin"}
-ALL_KEYS: Final = ORBIT_KEYS | {"step", "key", "tables", "shared_step"}
-SINCE_THEN: Final = {"first_sign"}  # keywords that earlier checkpoints lack
+STEP_KEYS: Final = frozenset({"step", "shared_step"})
+ALL_KEYS: Final = ORBIT_KEYS | STEP_KEYS | {"key", "tables"}
+SINCE_THEN: Final = {"first_sign", "rounding"}  # keywords that earlier checkpoints lack
 
 
 def load(
@@ -113,7 +115,7 @@ def check_state(optimizer: Optimizer, state_dict: dict[str, Any]) -> None:
     settings_of = [each for each, size in zip(made, sizes, strict=True) for _ in range(size)]
     for ordinal, (parameter, _group, values) in enumerate(pairs(optimizer, state_dict)):
         _check_tensors(ordinal, parameter, values, settings_of[ordinal])
-        if settings_of[ordinal].is_perturbed:
+        if settings_of[ordinal].is_needed(local(parameter).dtype):
             _check_parameter(ordinal, settings_of[ordinal], values, id(parameter) in leaders)
 
 
@@ -125,6 +127,8 @@ def _check_tensors(
     shape = (*parameter.shape, 2) if parameter.is_complex() else tuple(parameter.shape)
     for name in sorted(values.keys() & ALL_KEYS):
         rule, found = shape if name in LARGE_KEYS else (), values[name]
+        if name in STEP_KEYS and type(found) is int:
+            continue  # some clients write a count as a plain number
         if not isinstance(found, Tensor) or tuple(found.shape) != rule:
             kind = getattr(found, "shape", type(found).__name__)
             raise ValueError(
@@ -158,7 +162,11 @@ def own_state(values: dict[str, Any], parameter: Tensor) -> dict[str, Any]:
     """Return exact copies of saved tensors: orbits beside the parameter, scalars on the CPU."""
     devices = {name: parameter.device if name in LARGE_KEYS else "cpu" for name in ALL_KEYS}
     return {
-        name: value.detach().to(device=devices[name], copy=True).contiguous()
+        name: _tensor(value).detach().to(device=devices[name], copy=True).contiguous()
         for name, value in values.items()
         if name in ALL_KEYS
     }
+
+
+def _tensor(value: Tensor | int) -> Tensor:
+    return value if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.int64)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from typing import Any, overload
+from typing import Any, Final, overload
 
 import torch
 from torch import Tensor
@@ -13,9 +13,17 @@ from torch.optim.sgd import sgd
 
 from mpgd.noise.engines import kernel_for
 from mpgd.optim import checkpoint, operator, rows
-from mpgd.optim.loop import descend_one
+from mpgd.optim.loop import descend_one, keep_direction
 from mpgd.optim.many import descend_many
-from mpgd.optim.orbits import State, count_steps, ensure_states, is_lacking, next_shared
+from mpgd.optim.orbits import (
+    BUFFER,
+    State,
+    count_steps,
+    ensure_buffers,
+    ensure_states,
+    is_lacking,
+    next_shared,
+)
 from mpgd.optim.settings import (
     DEFAULTS,
     Current,
@@ -28,16 +36,24 @@ from mpgd.optim.settings import (
     find_engine,
 )
 from mpgd.optim.shards import local
-from mpgd.optim.update import Scalar
-from mpgd.parameters import check_flag
+from mpgd.optim.update import Direction, Scalar
+from mpgd.parameters import check_finite, check_flag, check_nonnegative
+
+SGDS: Final[dict[str, Any]] = {  # the keywords of torch.optim.SGD that make its direction
+    "weight_decay": 0.0,
+    "momentum": 0.0,
+    "dampening": 0.0,
+    "nesterov": False,
+}
 
 
 class MPGD(Optimizer):
     """Gradient descent with chaotic multiplicative and additive perturbations.
 
-        x' = x - lr grad(x) - mu lr^gamma v1 x + sigma lr^gamma v2
+        x' = x - lr d - mu lr^gamma v1 x + sigma lr^gamma v2
 
-    With mu = sigma = 0 it is `torch.optim.SGD`, bit for bit, and holds no state. Every setting
+    d is the gradient, or what `torch.optim.SGD` makes of it by weight decay and momentum; no noise
+    enters its buffer. With mu = sigma = 0 it is `torch.optim.SGD`, bit for bit. Every setting
     can differ between parameter groups. The noise is a function of (seed, the parameter's
     ordinal, element, step): it does not touch torch's generators, is the same on every rank and
     for every sharding, and resumes bit for bit from `state_dict`.
@@ -62,6 +78,12 @@ class MPGD(Optimizer):
         start: the first step that is perturbed; a parameter counts the steps it took.
         stop: the first step that is not any more. Outside, orbits wait.
         seed: of the noise.
+        rounding: of bfloat16 and float16 parameters: ``"nearest"``, or ``"stochastic"``, up or down
+            by chance and right in the mean, so that no small step is lost.
+        weight_decay: is multiplied by x and added to the gradient, as in `torch.optim.SGD`.
+        momentum: of the direction, as there.
+        dampening: of the momentum.
+        nesterov: whether the momentum is Nesterov's.
         maximize: ascend instead of descend.
         foreach: work on all parameters of a group at once, with torch operations; the default on
             CUDA where triton is not installed.
@@ -69,6 +91,8 @@ class MPGD(Optimizer):
             operations; None: kernels where there are some.
         engine: ``"torch"``, ``"numba"`` or ``"triton"``; by default numba on a CPU and Triton on
             CUDA and ROCm, where they are installed.
+        capturable: False. A captured graph would repeat the noise of one step, so True is refused.
+        differentiable: False. A step happens in place and outside autograd, so True is refused.
 
     Examples:
         >>> model = torch.nn.Linear(3, 1)
@@ -102,6 +126,13 @@ class MPGD(Optimizer):
         foreach: bool | None = None,
         fused: bool | None = None,
         engine: str | None = DEFAULTS.engine,
+        rounding: str = DEFAULTS.rounding,
+        weight_decay: float = SGDS["weight_decay"],
+        momentum: float = SGDS["momentum"],
+        dampening: float = SGDS["dampening"],
+        nesterov: bool = SGDS["nesterov"],
+        capturable: bool = False,
+        differentiable: bool = False,
     ) -> None:
         keywords = Keywords(
             mu,
@@ -118,9 +149,13 @@ class MPGD(Optimizer):
             stop,
             seed,
             engine,
+            rounding,
         )
+        refuse_graphs(capturable, differentiable)
         self._current, self._number = Current(), operator.enrol(self)
         torchs = {"maximize": maximize, "foreach": foreach, "fused": fused}
+        sgds = (weight_decay, momentum, dampening, nesterov)
+        torchs |= dict(zip(SGDS, sgds, strict=True))
         super().__init__(params, {"lr": lr, **vars(keywords), **torchs})
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -128,6 +163,7 @@ class MPGD(Optimizer):
         merged = {**self.defaults, **param_group}
         plain = {**check_keywords(merged), "lr": check_learning_rate(merged["lr"])}
         check_flag("maximize", merged["maximize"])
+        check_direction(merged)
         if merged["foreach"] and merged["fused"]:
             raise ValueError("foreach and fused must not both be True: leave one of them out")
         super().add_param_group(param_group)
@@ -158,7 +194,7 @@ class MPGD(Optimizer):
         """Restore from a pickle, also of a version that lacked a setting."""
         super().__setstate__(state)
         self._current, self._number = Current(), operator.enrol(self)
-        torchs = {"maximize": False, "foreach": None, "fused": None}
+        torchs = {"maximize": False, "foreach": None, "fused": None, **SGDS}
         for group in self.param_groups:
             for name, value in {**vars(DEFAULTS), **torchs}.items():
                 group.setdefault(name, value)
@@ -180,69 +216,116 @@ class MPGD(Optimizer):
         return loss
 
     def _step_group(self, number: int, group: dict[str, Any], settings: Settings) -> None:
-        params: list[Tensor] = [p for p in group["params"] if p.grad is not None]
+        needy = group["params"]
         if not settings.is_perturbed:
-            plain_descent(params, group)
+            needy = (
+                [p for p in needy if settings.is_needed(local(p).dtype)] if settings.rounds else []
+            )
+            self._descend(without(group["params"], needy), group)
+        if not needy:
             return
-        if not group["params"]:
-            return
-        if is_lacking(settings, [self.state[p] for p in group["params"]]):
+        if is_lacking(settings, [self.state[p] for p in needy]):
             self._ensure_states()
+        params: list[Tensor] = [p for p in needy if p.grad is not None]
         states: list[State] = [self.state[p] for p in params]
-        leader: State = self.state[group["params"][0]]
+        leader: State = self.state[needy[0]]
+        how = self._gradient_step(group)
+        fresh = ensure_buffers(params, states, how)
         if torch.compiler.is_compiling():
             gradients: list[Tensor] = [p.grad for p in params]  # type: ignore[misc]
             place = (self._number, number)
-            if operator.send(place, group, params, gradients, states, settings, leader):
+            if operator.send(place, group, params, gradients, states, settings, leader, fresh):
                 return
         eta = step_size(group["lr"])
         if not isinstance(eta, Tensor) and eta == 0:
-            return  # nothing changes and the orbits wait
+            for p, state, is_fresh in zip(params, states, fresh, strict=bool(fresh)):
+                parts = (local(each) for each in (p, p.grad, state[BUFFER]))  # type: ignore[arg-type]
+                keep_direction(*parts, is_fresh, how)
+            return  # nothing but a buffer changes, and the orbits wait
         shared = next_shared(leader, settings, eta)
         if uses_foreach(params, group, settings):
-            descend_many(params, states, settings, float(eta), shared, group["maximize"])
+            descend_many(params, states, settings, float(eta), shared, how, fresh)
         else:
-            self._step_rows_or_tensors(params, states, group, settings, eta, shared)
+            self._step_rows_or_tensors(params, states, settings, eta, shared, how, fresh)
         count_steps(states, eta)
+
+    def _descend(self, every: list[Tensor], group: dict[str, Any]) -> None:
+        """Take the step of `torch.optim.SGD` where there are gradients, by torch's own function."""
+        params = [p for p in every if p.grad is not None]
+        if not params:
+            return
+        has_momentum = group["momentum"] != 0
+        buffers = [self.state[p].get(BUFFER) if has_momentum else None for p in params]
+        sgd(
+            params,
+            [p.grad for p in params],  # type: ignore[misc]
+            buffers,
+            foreach=group["foreach"],
+            lr=group["lr"],
+            maximize=group["maximize"],
+            **{name: group[name] for name in SGDS},
+        )
+        for p, buffer in zip(params, buffers, strict=True):
+            if has_momentum:
+                self.state[p][BUFFER] = buffer
 
     def _step_rows_or_tensors(
         self,
         params: list[Tensor],
         states: list[State],
-        group: dict[str, Any],
         settings: Settings,
         eta: Scalar,
         shared: Tensor | None,
+        how: Direction,
+        fresh: Sequence[bool],
     ) -> None:
         """Let the compiled kernel take what it can, and torch operations the rest."""
         rest = list(range(len(params)))
         if not torch.compiler.is_compiling() and not isinstance(eta, Tensor):
             gradients: list[Tensor] = [p.grad for p in params]  # type: ignore[misc]
-            down = self._gradient_step(group, eta)
-            rest = rows.step_rows(params, gradients, states, settings, eta, shared, down)
+            rest = rows.step_rows(
+                params, gradients, states, settings, eta, shared, how, fresh=fresh
+            )
         for k in rest:
-            descend_one(params[k], states[k], settings, eta, shared, group["maximize"])
+            is_fresh = bool(fresh) and fresh[k]
+            descend_one(params[k], states[k], settings, eta, shared, how, is_fresh)
 
     @staticmethod
-    def _gradient_step(group: dict[str, Any], eta: float) -> float:
-        """Return what a kernel multiplies the gradient by."""
-        return -eta if group["maximize"] else eta
+    def _gradient_step(group: dict[str, Any]) -> Direction:
+        """Return what a step makes of the gradient."""
+        return Direction(*(group[name] for name in SGDS), group["maximize"])
 
 
-def plain_descent(params: list[Tensor], group: dict[str, Any]) -> None:
-    """Take the step of `torch.optim.SGD` without momentum, by torch's own function."""
-    if params:
-        sgd(
-            params,
-            [p.grad for p in params],  # type: ignore[misc]
-            [None] * len(params),
-            foreach=group["foreach"],
-            weight_decay=0.0,
-            momentum=0.0,
-            lr=group["lr"],
-            dampening=0.0,
-            nesterov=False,
-            maximize=group["maximize"],
+def without(params: list[Tensor], others: list[Tensor]) -> list[Tensor]:
+    """Return the parameters that are none of ``others``."""
+    known = {id(p) for p in others}
+    return [p for p in params if id(p) not in known] if known else params
+
+
+def check_direction(group: dict[str, Any]) -> None:
+    """Raise if weight decay or momentum are out of range, as `torch.optim.SGD` does."""
+    for name in ("weight_decay", "momentum"):
+        check_nonnegative(name, group[name])
+    check_finite("dampening", group["dampening"])
+    check_flag("nesterov", group["nesterov"])
+    if group["nesterov"] and (group["momentum"] == 0 or group["dampening"] != 0):
+        raise ValueError(
+            "nesterov needs a momentum above 0 and no dampening, got "
+            f"momentum={group['momentum']!r}, dampening={group['dampening']!r}"
+        )
+
+
+def refuse_graphs(capturable: bool, differentiable: bool) -> None:
+    """Raise if a step is to be captured or to be differentiated."""
+    if capturable:
+        raise ValueError(
+            "capturable must be False: a captured graph would repeat the noise of one step; "
+            "torch.compile takes the step, and computes the noise anew"
+        )
+    if differentiable:
+        raise ValueError(
+            "differentiable must be False: a step happens in place and outside autograd; "
+            "mpgd.optim.update.descended is the update as a pure function"
         )
 
 

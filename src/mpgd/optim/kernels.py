@@ -46,6 +46,8 @@ LENGTH: Final = Row._fields.index("length")
 OFFSET: Final = Row._fields.index("offset")
 KEY: Final = Row._fields.index("key")
 TURN: Final = Row._fields.index("turn")
+BUFFER: Final = Row._fields.index("buffer")
+FRESH: Final = Row._fields.index("fresh")
 TWIN: Final = 2  # driver k has driver k + 2 as its twin
 
 array_at: Any = numba.carray  # type: ignore[attr-defined]
@@ -112,9 +114,44 @@ def descend_block(
     elif multiplies:
         for i in range(len(x)):
             x[i] = (x[i] - g[i] * eta) - m[i] * x[i]
-    else:
+    elif adds:
         for i in range(len(x)):
             x[i] = (x[i] - g[i] * eta) + n[i]
+    else:
+        for i in range(len(x)):
+            x[i] = x[i] - g[i] * eta
+
+
+@inlined
+def accumulate_block(d: Floats, x: Floats, g: Floats, b: Floats, fresh: bool, how: Any) -> None:
+    """Set d to the gradient with weight decay, and the buffer b to what follows from it.
+
+    ``how`` is ((sign, weight decay, momentum, 1 - dampening), flags) of `rows.Numbers.direction`.
+    """
+    (sign, decay, momentum, share), (_, decays, keeps, _) = how
+    for i in range(len(x)):
+        d[i] = g[i] * sign
+    if decays:
+        for i in range(len(x)):
+            d[i] = d[i] + x[i] * decay
+    if keeps and fresh:
+        for i in range(len(x)):
+            b[i] = d[i]
+    elif keeps:
+        for i in range(len(x)):
+            b[i] = b[i] * momentum + d[i] * share
+
+
+@inlined
+def lead_block(d: Floats, b: Floats, how: Any) -> None:
+    """Let the buffer lead: d becomes b, or d plus momentum times b."""
+    (_, _, momentum, _), (_, _, keeps, nesterov) = how
+    if keeps and nesterov:
+        for i in range(len(b)):
+            d[i] = d[i] + b[i] * momentum
+    elif keeps:
+        for i in range(len(b)):
+            d[i] = b[i]
 
 
 @inlined
@@ -140,6 +177,7 @@ def step_rows(
     last: int,
     like: Floats,
     eta: Any,
+    how: Any,
     displaces: bool,
     shared: Any,
     has_shared: bool,
@@ -156,7 +194,8 @@ def step_rows(
         first: where this part begins, counted over all rows.
         last: where it ends.
         like: an empty array of the parameters' dtype.
-        eta: what the gradient is multiplied by.
+        eta: what the direction is multiplied by.
+        how: how it is made of the gradient, see `accumulate_block`.
         displaces: add the perturbation only; the column OTHER then holds the old parameter.
         shared: m of the shared multiplicative driver, the same for every element.
         has_shared: whether there is one.
@@ -168,13 +207,14 @@ def step_rows(
     """
     room, scratch = make_room(), np.empty(2 * BLOCK, like.dtype)
     m, n = np.full(BLOCK, shared, like.dtype), np.zeros(BLOCK, like.dtype)
-    multiplies = draws_m or has_shared
+    multiplies, directs, d = draws_m or has_shared, how[1][0], np.empty(BLOCK, like.dtype)
     before = 0
     for row in rows:
         begin, end = within(row, before, first, last)
         before += row[LENGTH]
         x = array_at(pointer(row[X]), (row[LENGTH],), like.dtype)
         other = array_at(pointer(row[OTHER]), (row[LENGTH],), like.dtype)
+        b = array_at(pointer(row[BUFFER]), (row[LENGTH],), like.dtype)
         for left in range(begin, end, BLOCK):
             right = min(left + BLOCK, end)
             if draws_m:
@@ -183,5 +223,10 @@ def step_rows(
                 write_term(n, scratch, room, row, 1, twins, left, right, driver1)
             if displaces:
                 displace_block(x[left:right], other[left:right], m, n, multiplies, draws_n)
+            elif directs:
+                own = b[left:right]
+                accumulate_block(d, x[left:right], other[left:right], own, row[FRESH] != 0, how)
+                lead_block(d, own, how)
+                descend_block(x[left:right], d, m, n, eta, multiplies, draws_n)
             else:
                 descend_block(x[left:right], other[left:right], m, n, eta, multiplies, draws_n)

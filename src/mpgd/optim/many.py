@@ -6,6 +6,8 @@ keeps its own index and key, so the bits are those of the loop.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -13,10 +15,10 @@ from mpgd.noise.counter import extend_key_tensor, flat_index, step_key_tensor
 from mpgd.noise.driver import Driver
 from mpgd.noise.engines import tensor
 from mpgd.optim.loop import PART, descend_one
-from mpgd.optim.orbits import State, is_active, orbit_name, terms
+from mpgd.optim.orbits import BUFFER, State, is_active, orbit_name, rounded, terms
 from mpgd.optim.settings import TWIN, Settings
 from mpgd.optim.shards import local, place_of
-from mpgd.optim.update import Scalar, precision_of, strengths
+from mpgd.optim.update import Direction, Scalar, precision_of, strengths
 
 Tensors = list[Tensor]
 
@@ -27,7 +29,8 @@ def descend_many(
     settings: Settings,
     eta: float,
     shared: Tensor | None,
-    maximize: bool,
+    how: Direction,
+    fresh: Sequence[bool],
 ) -> None:
     """Update parameters in place and advance their drivers, all but the step counts.
 
@@ -38,14 +41,15 @@ def descend_many(
     size = 0
     for k, p in enumerate(params):
         if local(p).numel() > PART:
-            descend_one(p, states[k], settings, eta, shared, maximize)
+            is_fresh = bool(fresh) and fresh[k]
+            descend_one(p, states[k], settings, eta, shared, how, is_fresh)
             continue
         if size + local(p).numel() > PART:
-            _descend(params, states, together, settings, eta, shared, maximize)
+            _descend(params, states, together, settings, eta, shared, how, fresh)
             together, size = [], 0
         together.append(k)
         size += local(p).numel()
-    _descend(params, states, together, settings, eta, shared, maximize)
+    _descend(params, states, together, settings, eta, shared, how, fresh)
 
 
 def _descend(
@@ -55,7 +59,8 @@ def _descend(
     settings: Settings,
     eta: float,
     shared: Tensor | None,
-    maximize: bool,
+    how: Direction,
+    fresh: Sequence[bool],
 ) -> None:
     """Update some of the parameters, all at once."""
     if not chosen:
@@ -64,9 +69,8 @@ def _descend(
     xs = [local(p) for p in params]
     precise = [x.to(precision_of(x.dtype)) for x in xs]
     gradients = [local(p.grad).to(x.dtype) for p, x in zip(params, precise, strict=True)]  # type: ignore[arg-type]
-    if maximize:
-        gradients = list(torch._foreach_neg(gradients))
-    new = list(torch._foreach_sub(precise, torch._foreach_mul(gradients, eta)))
+    d = _directed(precise, gradients, states, how, [fresh[k] for k in chosen] if fresh else [])
+    new = list(torch._foreach_sub(precise, torch._foreach_mul(d, eta)))
     moving = [k for k, state in enumerate(states) if is_active(state["step"], settings, eta)]
     m, n = _terms([params[k] for k in moving], [states[k] for k in moving], settings, eta, shared)
     if m:
@@ -75,7 +79,33 @@ def _descend(
         )
     if n:
         torch._foreach_add_([new[k] for k in moving], n)
+    if settings.rounds:
+        every = zip(new, params, states, strict=True)
+        new = [rounded(y, p, state, settings) for y, p, state in every]
     torch._foreach_copy_(xs, new)
+
+
+def _directed(
+    xs: Tensors, gradients: Tensors, states: list[State], how: Direction, fresh: list[bool]
+) -> Tensors:
+    """Return `mpgd.optim.update.directed` of all at once."""
+    d = list(torch._foreach_neg(gradients)) if how.maximize else gradients
+    if how.weight_decay:
+        d = list(torch._foreach_add(d, torch._foreach_mul(xs, how.weight_decay)))
+    if not how.momentum:
+        return d
+    buffers = [local(state[BUFFER]) for state in states]
+    old = [b.to(each.dtype) for b, each in zip(buffers, d, strict=True)]
+    following = torch._foreach_mul(old, how.momentum)
+    torch._foreach_add_(following, torch._foreach_mul(d, 1 - how.dampening))
+    first = zip(d, following, fresh, strict=True)
+    torch._foreach_copy_(buffers, [each if is_fresh else b for each, b, is_fresh in first])
+    kept = [b.to(each.dtype) for b, each in zip(buffers, d, strict=True)]
+    return (
+        list(torch._foreach_add(d, torch._foreach_mul(kept, how.momentum)))
+        if how.nesterov
+        else kept
+    )
 
 
 def _terms(

@@ -22,10 +22,10 @@ from torch.optim import Optimizer
 
 from mpgd.noise.engines import FLOATS, kernel_for
 from mpgd.optim import rows
-from mpgd.optim.orbits import State, count_steps, next_shared
+from mpgd.optim.loop import keep_direction
+from mpgd.optim.orbits import BUFFER, State, count_steps, next_shared
 from mpgd.optim.settings import Current, Settings, check_learning_rate
 from mpgd.optim.shards import local, place_of
-from mpgd.optim.update import descended, precision_of
 
 OPTIMIZERS: Final[WeakValueDictionary[int, Optimizer]] = WeakValueDictionary()
 _numbers = count()
@@ -46,6 +46,7 @@ def send(
     states: Sequence[State],
     settings: Settings,
     leader: State,
+    fresh: Sequence[bool] = (),
 ) -> bool:
     """Leave the whole step of a group to the operator, if a kernel takes all its parameters.
 
@@ -57,9 +58,12 @@ def send(
         states: of their drivers.
         settings: of the group.
         leader: the state of the group's first parameter, which holds a shared driver.
+        fresh: which of the momentum's buffers were never written to; empty without momentum.
     """
     parts = [(local(p), place_of(p).offset) for p in params]
     if not parts or not all(_is_taken(x, offset, settings) for x, offset in parts):
+        return False
+    if any(x.dtype != other.dtype for (x, _), other in zip(parts, others, strict=bool(others))):
         return False
     names = [name for name, _, _ in settings.orbits]
     shared = ["shared_step", *(name for name, _ in settings.shared_orbits)]
@@ -70,6 +74,8 @@ def send(
         [state["step"] for state in states],
         [state["key"] for state in states],
         [leader[name] for name in shared] if settings.shared else [],
+        [local(state[BUFFER]) for state in states] if fresh else [],
+        [int(is_fresh) for is_fresh in fresh],
         [offset for _, offset in parts if offset is not None],
         group["lr"] if isinstance(group["lr"], Tensor) else None,
         *place,
@@ -89,7 +95,7 @@ def _is_taken(x: Tensor, offset: int | None, settings: Settings) -> bool:
 
 @torch.library.custom_op(
     "mpgd::step_group",
-    mutates_args=("xs", "orbits", "steps", "shared"),
+    mutates_args=("xs", "orbits", "steps", "shared", "buffers"),
     tags=[torch.Tag.cudagraph_unsafe],  # the addresses and the step differ at every call
 )
 def step_group(
@@ -99,6 +105,8 @@ def step_group(
     steps: list[Tensor],
     keys: list[Tensor],
     shared: list[Tensor],
+    buffers: list[Tensor],
+    fresh: list[int],
     offsets: list[int],
     lr: Tensor | None,
     number: int,
@@ -108,19 +116,21 @@ def step_group(
     optimizer: Any = OPTIMIZERS[number]
     group = optimizer.param_groups[group_number]
     eta = float(check_learning_rate(group["lr"] if lr is None else lr))
-    if eta == 0:
-        return  # nothing changes and the orbits wait
+    how = optimizer._gradient_step(group)
+    if eta == 0:  # nothing but a buffer changes, and the orbits wait
+        for x, g, buffer, is_fresh in zip(xs, others, buffers, fresh, strict=bool(buffers)):
+            keep_direction(x, g, buffer, bool(is_fresh), how)
+        return
     current: Current = optimizer._current
     settings = current.of(group_number, group)
     states = _states(settings, orbits, steps, keys)
+    for state, buffer in zip(states, buffers, strict=bool(buffers)):
+        state[BUFFER] = buffer
     names = ["shared_step", *(name for name, _ in settings.shared_orbits)]
     leader = dict(zip(names, shared, strict=True)) if shared else {}
     value = next_shared(leader, settings, eta)
-    down = optimizer._gradient_step(group, eta)
-    rest = rows.step_rows(xs, others or xs, states, settings, eta, value, down, offsets)
-    for k in rest if down is not None else ():  # these are not perturbed now
-        precision = precision_of(xs[k].dtype)
-        xs[k].copy_(descended(xs[k].to(precision), others[k].to(precision), down, None, None))
+    again = [bool(is_fresh) for is_fresh in fresh]
+    rows.step_rows(xs, others or xs, states, settings, eta, value, how, offsets, again)
     count_steps(states, eta)
 
 

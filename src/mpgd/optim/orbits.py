@@ -7,13 +7,15 @@ A perturbed parameter holds, in its optimizer state,
     ..._twin                   of their twins in the symmetric variant,
     tables                     the fingerprint of the tables that advance them
 
-and, with a shared multiplicative driver, the first parameter of the group holds that scalar
-orbit and its own step. Independent noises hold no orbit.
+With a momentum it also holds ``momentum_buffer``, as in `torch.optim.SGD`. With a shared
+multiplicative driver, the first parameter of the group holds that scalar orbit and its own step.
+Independent noises hold no orbit.
 
 Everything random follows from (seed, ordinal, driver number, element, step), where the step counts
 from ``start``. So an orbit may be made anew, cut into shards or moved to another device without a
 change of its bits. What would change them: another ordinal, another order of the driver numbers
-(0 and 1, their twins 2 and 3), or a local index in the place of the whole tensor's.
+(0 and 1, their twins 2 and 3, stochastic rounding 4), or a local index in the place of the whole
+tensor's.
 """
 
 from __future__ import annotations
@@ -25,17 +27,24 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from mpgd.noise import NoiseState
-from mpgd.noise.counter import extend_key_tensor, make_key, step_key_tensor
+from mpgd.noise import NoiseState, rounding
+from mpgd.noise.counter import (
+    extend_key_tensor,
+    flat_index,
+    hash_elements,
+    make_key,
+    step_key_tensor,
+)
 from mpgd.noise.engines import tensor
 from mpgd.optim.settings import ORBITS, TWIN, Settings
 from mpgd.optim.shards import Place, like, local, place_of
-from mpgd.optim.update import Scalar, precision_of, strengths, term
+from mpgd.optim.update import Direction, Scalar, precision_of, strengths, term
 
 State = MutableMapping[str, Any]
 Group = MutableMapping[str, Any]
 
 SHARED: Final = 2**40  # stands for the ordinal of the shared scalar driver
+BUFFER: Final = "momentum_buffer"
 
 
 def ensure_states(
@@ -46,7 +55,7 @@ def ensure_states(
     leaders: list[State] = []
     for group, settings in groups:
         for parameter in group["params"]:
-            if settings.is_perturbed:
+            if settings.is_needed(local(parameter).dtype):
                 _ensure(parameter, state_of(parameter), settings, ordinal)
             ordinal += 1  # an unperturbed parameter counts too: its turn may come
         if settings.shared and group["params"]:
@@ -96,6 +105,19 @@ def is_lacking(settings: Settings, states: Sequence[State]) -> bool:
         return True
     names = {"step", *(name for name, _, _ in settings.orbits)}
     return any(not names <= state.keys() for state in states)
+
+
+def ensure_buffers(
+    params: Sequence[Tensor], states: Sequence[State], how: Direction
+) -> tuple[bool, ...]:
+    """Create the momentum's buffers that are missing; return which are fresh, if there are any."""
+    if not how.momentum:
+        return ()
+    fresh = tuple(state.get(BUFFER) is None for state in states)
+    for p, state, is_fresh in zip(params, states, fresh, strict=True):
+        if is_fresh:
+            state[BUFFER] = torch.zeros_like(p, memory_format=torch.preserve_format)
+    return fresh
 
 
 def _ensure_shared(state: State, settings: Settings, others: list[State]) -> None:
@@ -202,6 +224,23 @@ def terms(
     if isinstance(active, Tensor):
         found = [None if t is None else torch.where(active, t, 0.0) for t in found]
     return found[0], found[1]
+
+
+def rounded(
+    new: Tensor, parameter: Tensor, state: State, settings: Settings, part: slice | None = None
+) -> Tensor:
+    """Return new values as they are, or as halves that are rounded stochastically.
+
+    With ``part``, they are of these elements only, counted in the parameter's local part.
+    """
+    dtype = local(parameter).dtype
+    if not (settings.rounds and rounding.is_half(dtype)):
+        return new
+    place, device = place_of(parameter), parameter.device
+    index = place.index(device, part)
+    index = flat_index(place.shape, device) if index is None else index
+    key = step_key_tensor(extend_key_tensor(state["key"], rounding.DRIVER), state["step"])
+    return rounding.rounded(new, hash_elements(index, key.to(device)), dtype)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,10 +20,10 @@ from torch.autograd.graph import increment_version
 from mpgd.noise.driver import Driver
 from mpgd.noise.engines import FLOATS, kernel_for
 from mpgd.noise.engines.threads import in_parts
-from mpgd.optim.orbits import State
+from mpgd.optim.orbits import BUFFER, State
 from mpgd.optim.settings import TWIN, Settings
 from mpgd.optim.shards import local, place_of
-from mpgd.optim.update import strengths
+from mpgd.optim.update import Direction, strengths
 
 _NUMBERS: Final = {torch.float32: np.float32, torch.float64: np.float64}
 _PLAIN: Final = (Tensor, nn.Parameter)
@@ -44,6 +44,8 @@ class Row(NamedTuple):
         offset: the index of its first element in the whole tensor.
         key: the hash of (seed, ordinal).
         turn: the step, counted from the first perturbed one.
+        buffer: the address of the momentum's buffer; 0 if there is none.
+        fresh: 1 if the buffer was never written to, else 0.
     """
 
     x: int
@@ -56,6 +58,8 @@ class Row(NamedTuple):
     offset: int
     key: int
     turn: int
+    buffer: int
+    fresh: int
 
 
 LENGTH: Final = Row._fields.index("length")  # a row is a plain list: numpy takes it up faster
@@ -65,14 +69,31 @@ class Numbers(NamedTuple):
     """What a step multiplies by, besides a driver's own constants.
 
     Attributes:
-        down: the factor of the gradient; None if only the perturbation is to be added.
+        eta: the step size.
+        how: what the step makes of the gradient; None if only the perturbation is to be added.
         m: of the shared multiplicative driver; None if there is none.
         scales: mu eta^gamma1 and sigma eta^gamma2.
     """
 
-    down: float | None
+    eta: float
+    how: Direction | None
     m: float | None
     scales: tuple[float, float]
+
+    @property
+    def down(self) -> float:
+        """What the direction, or a gradient that is the direction, is multiplied by."""
+        if self.how is None:
+            return 0.0
+        return -self.eta if self.how.is_gradient and self.how.maximize else self.eta
+
+    @property
+    def direction(self) -> tuple[tuple[float, ...], tuple[bool, bool, bool, bool]]:
+        """The numbers and flags of a direction as the kernels take them."""
+        how = self.how or Direction()
+        sign = -1.0 if how.maximize else 1.0
+        flags = (not how.is_gradient, how.weight_decay != 0, how.momentum != 0, how.nesterov)
+        return (sign, how.weight_decay, how.momentum, 1 - how.dampening), flags
 
 
 def step_rows(
@@ -82,8 +103,9 @@ def step_rows(
     settings: Settings,
     eta: float,
     shared: Tensor | None,
-    gradient_step: float | None,
+    how: Direction | None,
     offsets: Sequence[int] | None = None,
+    fresh: Sequence[bool] = (),
 ) -> list[int]:
     """Update parameters in place and advance their drivers, all but the step counts.
 
@@ -94,25 +116,27 @@ def step_rows(
         settings: of their group.
         eta: the step size.
         shared: the value of the group's shared multiplicative driver.
-        gradient_step: what the gradient is multiplied by; None if ``others`` are no gradients and
-            only the perturbation is to be added.
+        how: what the step makes of the gradient; None if ``others`` are no gradients and only the
+            perturbation is to be added.
         offsets: where the parameters begin in the whole ones, if they are local parts.
+        fresh: which of the momentum's buffers were never written to; empty without momentum.
 
     Returns:
-        The numbers of those that the kernel does not take or that are not perturbed now.
+        The numbers of those that the kernel does not take, or to which there is nothing to add now.
     """
     kernel = _kernel(settings.engine, params[0].device) if params else None
     if kernel is None:
         return list(range(len(params)))
-    rows, rest, _kept_alive = _rows(params, others, states, settings, FLOATS[kernel], offsets)
+    given = (params, others, states, offsets, fresh)
+    rows, rest, _kept_alive = _rows(*given, settings, how, FLOATS[kernel])
     if not rows:
         return rest
     scales = strengths(eta, *settings.sizes, settings.exponents)
     m = None if shared is None else float(scales[0]) * float(shared)
-    numbers = Numbers(gradient_step, m, (float(scales[0]), float(scales[1])))
+    numbers = Numbers(eta, how, m, (float(scales[0]), float(scales[1])))
     run = _run_numba if kernel == "numba" else _run_triton
-    for (dtype, device), lines in rows.items():
-        run(lines, dtype, device, settings, numbers)
+    for kind, lines in rows.items():
+        run(lines, kind, settings, numbers)
     _mark_changed(params, rest)
     return rest
 
@@ -125,45 +149,56 @@ def _kernel(engine: str | None, device: torch.device) -> str | None:
     return _KERNELS[key]
 
 
-def _run_numba(
-    lines: list[list[int]], dtype: torch.dtype, _: int, settings: Settings, numbers: Numbers
-) -> None:
-    from mpgd.optim.kernels import step_rows as kernel
-
-    number, table = _NUMBERS[dtype], np.array(lines, dtype=np.int64)
-    down, m, scales = numbers
-    scalars = (np.empty(0, number), number(down or 0.0), down is None)
-    uses = (settings.mu != 0 and m is None, settings.sigma != 0, settings.twins)
+def _run_numba(lines: list[list[int]], kind: Kind, settings: Settings, numbers: Numbers) -> None:
+    number, table = _NUMBERS.get(kind.dtype, np.float32), np.array(lines, dtype=np.int64)
+    kernel, first = _kernel_of(kind.dtype, settings)
+    values, flags = numbers.direction
+    how = (tuple(number(value) for value in values), flags)
     constants = [
         (d.table, d.rule, scaled)
-        for d, scaled in zip(both_drivers(settings), _scaled(settings, scales), strict=True)
+        for d, scaled in zip(both_drivers(settings), _scaled(settings, numbers.scales), strict=True)
     ]
-    given = (*scalars, number(m or 0.0), m is not None, *uses, *constants)
+    shared = 0.0 if numbers.m is None else numbers.m
+    scalars = (number(numbers.down), how, numbers.how is None, number(shared))
+    given = (first, *scalars, *_uses(kind, settings, numbers.m is not None), *constants)
     in_parts(sum(row[LENGTH] for row in lines), partial(_run, kernel, table, given))
+
+
+def _kernel_of(dtype: torch.dtype, settings: Settings) -> tuple[Any, Any]:
+    """Return numba's kernel for a dtype, and its first argument after the rows."""
+    if dtype in _NUMBERS:
+        from mpgd.optim.kernels import step_rows
+
+        return step_rows, np.empty(0, _NUMBERS[dtype])
+    from mpgd.optim.halves import step_half_rows
+
+    return step_half_rows, (dtype == torch.bfloat16, settings.rounds, settings.start)
+
+
+def _uses(kind: Kind, settings: Settings, has_shared: bool) -> tuple[bool, bool, bool, bool]:
+    """Return whether there is a shared m, m and n of each element's own, and twins."""
+    moves = not kind.waits
+    own = settings.mu != 0 and not has_shared and moves
+    return has_shared and moves, own, settings.sigma != 0 and moves, settings.twins
 
 
 def _run(kernel: Any, table: Any, given: tuple[Any, ...], first: int, last: int) -> None:
     kernel(table, first, last, *given)
 
 
-def _run_triton(
-    lines: list[list[int]], dtype: torch.dtype, device: int, settings: Settings, numbers: Numbers
-) -> None:
+def _run_triton(lines: list[list[int]], kind: Kind, settings: Settings, numbers: Numbers) -> None:
     from mpgd.optim.launches import launch
 
-    down, m, scales = numbers
-    uses = {
-        "displaces": down is None,
-        "has_shared": m is not None,
-        "draws_m": settings.mu != 0 and m is None,
-        "draws_n": settings.sigma != 0,
-        "twins": settings.twins,
-    }
-    values = [v for scaled in _scaled(settings, scales) for v in scaled]
-    place = torch.device("cpu") if device < 0 else torch.device("cuda", device)
+    factors, flags = numbers.direction
+    names = ("has_shared", "draws_m", "draws_n", "twins")
+    uses = dict(zip(names, _uses(kind, settings, numbers.m is not None), strict=True))
+    uses |= dict(zip(("directs", "decays", "keeps", "nesterov"), flags, strict=True))
+    uses |= {"displaces": numbers.how is None, "rounds": settings.rounds}
+    values = [v for scaled in _scaled(settings, numbers.scales) for v in scaled]
+    place = torch.device("cpu") if kind.device < 0 else torch.device("cuda", kind.device)
     lengths = tuple(row[LENGTH] for row in lines)
-    given = (down or 0.0, m or 0.0, *values)
-    launch(lines, lengths, dtype, place, given, both_drivers(settings), uses)
+    given = (numbers.down, numbers.m or 0.0, *values, *factors)
+    launch(lines, lengths, kind.dtype, place, given, both_drivers(settings), settings.start, uses)
 
 
 def both_drivers(settings: Settings) -> tuple[Driver, Driver]:
@@ -178,20 +213,36 @@ def _scaled(settings: Settings, scales: tuple[float, float]) -> list[tuple[float
     return [(a * d.laminar_value, a * d.burst_value) for d, a in pairs]
 
 
+class Kind(NamedTuple):
+    """What rows of one launch have in common.
+
+    Attributes:
+        dtype: of the parameters.
+        device: their device's number; -1 is the CPU.
+        waits: whether the noise waits at this step.
+    """
+
+    dtype: torch.dtype
+    device: int
+    waits: bool
+
+
 def _rows(
     params: Sequence[Tensor],
     others: Sequence[Tensor],
     states: Sequence[State],
-    settings: Settings,
-    floats: tuple[torch.dtype, ...],
     offsets: Sequence[int] | None,
-) -> tuple[dict[tuple[torch.dtype, int], list[list[int]]], list[int], list[Tensor]]:
-    """Return the rows by dtype and device, who has none, and tensors that rows point into."""
+    fresh: Sequence[bool],
+    settings: Settings,
+    how: Direction | None,
+    floats: tuple[torch.dtype, ...],
+) -> tuple[dict[Kind, list[list[int]]], list[int], list[Tensor]]:
+    """Return the rows by their kind, who has none, and tensors that rows point into."""
     start, stop = settings.start, settings.stop
     names = {number: name for name, _, number in settings.orbits}
     columns = [names.get(number) for number in range(2 * TWIN)]
     on_cpu = params[0].is_cpu
-    rows: dict[tuple[torch.dtype, int], list[list[int]]] = {}
+    rows: dict[Kind, list[list[int]]] = {}
     rest: list[int] = []
     alive: list[Tensor] = []
     for number, (p, other, state) in enumerate(zip(params, others, states, strict=True)):
@@ -201,7 +252,11 @@ def _rows(
             offset = offsets[number]
         waiting = turn < 0 or (stop is not None and turn >= stop - start)
         dtype = x.dtype
-        if waiting or offset is None or dtype not in floats or not is_simple(x, on_cpu):
+        if offset is None or dtype not in floats or not is_simple(x, on_cpu):
+            rest.append(number)
+            continue
+        buffer = local(state[BUFFER]) if fresh else None
+        if (waiting and how is None) or not (buffer is None or buffer.is_contiguous()):
             rest.append(number)
             continue
         if type(other) is not Tensor or other.dtype != dtype or not is_simple(other, on_cpu):
@@ -214,7 +269,9 @@ def _rows(
         for name in columns:
             row.append(_address(local(state[name]), x, torch.int32, name) if name else 0)
         row += (x.numel(), offset, int(state["key"]), turn)
-        rows.setdefault((dtype, x.get_device()), []).append(row)
+        row.append(0 if buffer is None else _address(buffer, x, dtype, BUFFER))
+        row.append(int(bool(fresh) and fresh[number]))
+        rows.setdefault(Kind(dtype, x.get_device(), waiting), []).append(row)
     return rows, rest, alive
 
 

@@ -12,12 +12,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
+import torch
 from torch import Tensor
 
 from mpgd.noise import ChaoticNoise, GaussianNoise, Noise, StableNoise
 from mpgd.noise.counter import make_key
 from mpgd.noise.driver import Driver
 from mpgd.noise.engines import check_engine, check_kernel
+from mpgd.noise.rounding import is_half
 from mpgd.parameters import (
     FIRST_SIGNS,
     SIGN_RULES,
@@ -36,6 +38,7 @@ NoiseLike = str | Noise | tuple[Noise, Noise]
 
 KINDS: Final = ("chaotic", "gaussian", "stable")
 SCALINGS: Final = ("matched", "langevin")
+ROUNDINGS: Final = ("nearest", "stochastic")
 ORBITS: Final = ("multiplicative", "additive")
 COMMON: Final = ("signs", "first_sign", "engine")  # of two noises that keywords can say
 TWIN: Final = 2  # drivers 0 and 1 have 2 and 3 as twins
@@ -59,6 +62,7 @@ class Keywords:
     stop: int | None = None
     seed: int = 0
     engine: str | None = None
+    rounding: str = "nearest"
 
 
 DEFAULTS: Final = Keywords()
@@ -83,6 +87,7 @@ class Settings:
         engine: the engine that was asked for; ``"torch"`` if kernels do not know a noise in use.
         orbits: (name, which noise, driver number) of every orbit that a parameter holds.
         tables: identifies the tables that advance the orbits; None where there are none.
+        rounds: whether half types are rounded stochastically.
     """
 
     mu: float
@@ -98,11 +103,16 @@ class Settings:
     engine: str | None
     orbits: tuple[tuple[str, int, int], ...]
     tables: int | None
+    rounds: bool
 
     @property
     def is_perturbed(self) -> bool:
         """Whether the group's parameters are perturbed at all."""
         return bool(self.mu or self.sigma)
+
+    def is_needed(self, dtype: torch.dtype) -> bool:
+        """Whether a parameter of ``dtype`` needs a state: a key and a count of its steps."""
+        return self.is_perturbed or (self.rounds and is_half(dtype))
 
     @property
     def sizes(self) -> tuple[float, float]:
@@ -149,9 +159,10 @@ def make_settings(group: Mapping[str, Any]) -> Settings:
         stop=plain["stop"],
         seed=plain["seed"],
         drivers=both,
-        engine=plain["engine"] if _is_known(plain, both) else "torch",
+        engine=plain["engine"] if any(both) and _is_known(plain, both) else "torch",
         orbits=_orbits((bool(plain["mu"]) and not shared, bool(plain["sigma"])), noises, twins),
         tables=make_key(*(d.fingerprint if d else 0 for d in both)) if any(both) else None,
+        rounds=plain["rounding"] == "stochastic",
     )
 
 
@@ -200,6 +211,7 @@ def check_keywords(group: Mapping[str, Any]) -> dict[str, Any]:
         ("scaling", SCALINGS),
         ("signs", SIGN_RULES),
         ("first_sign", FIRST_SIGNS),
+        ("rounding", ROUNDINGS),
     ):
         check_choice(name, own[name], choices)
     for flag in ("symmetric", "shared_multiplicative"):

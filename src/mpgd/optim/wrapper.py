@@ -233,7 +233,7 @@ class Perturbed(Optimizer):
         count_steps(states, eta)
 
     @staticmethod
-    def _gradient_step(group: dict[str, Any], eta: float) -> None:
+    def _gradient_step(group: dict[str, Any]) -> None:
         """Return nothing: the inner optimizer has taken the step of the gradient."""
 
     def state_dict(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ _HAS_TRITON = importlib.util.find_spec("triton") is not None
 
 EXTRAS: Final = {"numba": "fast", "triton": "gpu"}
 FLOATS: Final = {  # the parameters that a kernel takes; others are left to torch operations
-    "numba": (torch.float32, torch.float64),
+    "numba": (torch.float32, torch.float64, torch.bfloat16, torch.float16),
     "triton": (torch.float32, torch.bfloat16, torch.float16),
 }
 
