@@ -29,6 +29,7 @@ def launch(
     device: torch.device,
     numbers: Sequence[float],
     drivers: Sequence[Driver],
+    start: int,
     uses: dict[str, bool],
 ) -> None:
     """Update the rows of parameters of one dtype on one device, and advance their orbits.
@@ -38,9 +39,10 @@ def launch(
         lengths: of the parameters.
         dtype: of the parameters.
         device: where they are.
-        numbers: what the gradient is multiplied by, the shared m, and the scaled values of both
-            drivers, c0 before c1.
+        numbers: what the direction is multiplied by, the shared m, the scaled values of both
+            drivers, c0 before c1; then the four numbers that make a direction of a gradient.
         drivers: the multiplicative and the additive one; one that is not used may be the other.
+        start: the first step that is perturbed.
         uses: which terms there are, as `mpgd.noise.engines.gpu.step_rows` names them.
     """
     from mpgd.noise.engines.gpu import BLOCK, launch_rows
@@ -48,18 +50,20 @@ def launch(
     places = block_places(lengths, BLOCK, device)
     if len(places):
         tables = [driver.returns.pairs_on(device) for driver in drivers]
-        launch_rows(_sent(sheet(rows, numbers, drivers), device), places, tables, dtype, uses)
+        whole = _sent(sheet(rows, numbers, drivers, start), device)
+        launch_rows(whole, places, tables, dtype, uses)
 
 
 def sheet(
-    rows: Sequence[Sequence[int]], numbers: Sequence[float], drivers: Sequence[Driver]
+    rows: Sequence[Sequence[int]], numbers: Sequence[float], drivers: Sequence[Driver], start: int
 ) -> NDArray[np.int64]:
     """Return the head and the rows as the kernel reads them."""
     from mpgd.noise.engines.gpu import head_rule
 
     bits = np.array(numbers, dtype=np.float32).view(np.int32).astype(np.int64)
     rules = [part for driver in drivers for part in head_rule(driver)]
-    return np.concatenate([bits, rules, np.array(rows, dtype=np.int64).reshape(-1)])
+    lines = np.array(rows, dtype=np.int64).reshape(-1)
+    return np.concatenate([bits[:6], rules, bits[6:], [start], lines])
 
 
 def _sent(array: NDArray[np.int64], device: torch.device) -> Tensor:

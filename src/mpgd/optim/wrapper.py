@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from mpgd.noise.rounding import is_half
 from mpgd.optim import checkpoint, operator, rows
 from mpgd.optim.descent import MPGD, refuse_sparse, step_size
 from mpgd.optim.loop import displace_one
@@ -33,6 +34,7 @@ from mpgd.optim.settings import (
     find_engine,
 )
 from mpgd.optim.shards import local
+from mpgd.optim.widened import Widened, saved_in_float32
 
 PREFIX = "perturbation."
 
@@ -55,6 +57,7 @@ def perturb(
     seed: int = DEFAULTS.seed,
     fused: bool | None = None,
     engine: str | None = DEFAULTS.engine,
+    rounding: str = DEFAULTS.rounding,
 ) -> Perturbed:
     """Return ``optimizer`` with chaotic perturbations added to every step.
 
@@ -77,6 +80,9 @@ def perturb(
         fused: whether compiled kernels are demanded or forbidden. The wrapped optimizer has a
             ``fused`` of its own, which stays as it is.
         engine: which engine advances the noise.
+        rounding: of bfloat16 and float16 parameters, ``"nearest"`` or ``"stochastic"``. Stochastic:
+            the optimizer steps on float32 stand-ins of them, keeps its own state in float32, and
+            only the sum of its step and the perturbation is rounded.
 
     Examples:
         >>> model = torch.nn.Linear(3, 1)
@@ -99,6 +105,7 @@ def perturb(
         stop,
         seed,
         engine,
+        rounding,
     )
     return Perturbed(optimizer, keywords, fused)
 
@@ -198,38 +205,55 @@ class Perturbed(Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take the inner optimizer's step, then add the perturbation."""
-        every = enumerate(zip(self.param_groups, self._settings(), strict=True))
+        every = list(enumerate(zip(self.param_groups, self._settings(), strict=True)))
         perturbed = [(k, g, s) for k, (g, s) in every if s.is_perturbed and g["params"]]
         groups = [group for _, group, _ in perturbed]
         refuse_sparse(groups)
         old = {p: local(p).clone() for _, g, s in perturbed if s.mu for p in g["params"]}
         checked = () if closure is None else (_checked(closure, groups),)
-        loss = self.inner.step(*checked)
+        rounding = [g for _, (g, s) in every if s.rounds]
+        wide = Widened(self.inner, [p for g in rounding for p in g["params"] if _is_half(p)])
+        steps = {p: int(self._orbits[p]["step"]) for p in wide.stand_ins}
+        loss = wide.step(*checked) if steps else self.inner.step(*checked)
         for number, group, settings in perturbed:
-            self._displace_group(number, group, settings, old)
+            self._displace_group(number, group, settings, old, wide)
+        for p, step in steps.items():
+            wide.write(p, int(self._orbits[p]["key"]), step)
+        for group in (g for _, (g, s) in every if steps and not s.is_perturbed):
+            counted = [
+                self._orbits[p] for p in group["params"] if p in steps and p.grad is not None
+            ]
+            count_steps(counted if step_size(group["lr"]) else [], 1.0)
         return loss
 
     def _displace_group(
-        self, number: int, group: dict[str, Any], settings: Settings, old: dict[Tensor, Tensor]
+        self,
+        number: int,
+        group: dict[str, Any],
+        settings: Settings,
+        old: dict[Tensor, Tensor],
+        wide: Widened,
     ) -> None:
         params = [p for p in group["params"] if p.grad is not None]
         states, leader = [self._orbits[p] for p in params], self._orbits[group["params"][0]]
         if torch.compiler.is_compiling():
             before = [old[p] for p in params if p in old]
             place = (self._number, number)
-            if operator.send(place, group, params, before, states, settings, leader):
+            sent = not wide.stand_ins
+            if sent and operator.send(place, group, params, before, states, settings, leader):
                 return
         eta = step_size(group["lr"])
         if not isinstance(eta, Tensor) and eta == 0:
             return  # nothing changes and the orbits wait
         shared = next_shared(leader, settings, eta)
         rest = list(range(len(params)))
+        moved = [wide.stand_ins.get(p, p) for p in params]
         if not torch.compiler.is_compiling() and not isinstance(eta, Tensor):
-            before = [old.get(p, local(p)) for p in params]
-            rest = rows.step_rows(params, before, states, settings, eta, shared, None)
+            before = [old.get(p, local(x)) for p, x in zip(params, moved, strict=True)]
+            rest = rows.step_rows(moved, before, states, settings, eta, shared, None)
         for k in rest:
             if is_active(states[k]["step"], settings, eta):
-                displace_one(params[k], old.get(params[k]), states[k], settings, eta, shared)
+                displace_one(moved[k], old.get(params[k]), states[k], settings, eta, shared)
         count_steps(states, eta)
 
     @staticmethod
@@ -260,7 +284,13 @@ class Perturbed(Optimizer):
         state_dict = checkpoint.with_noises(self, state_dict)
         plain, orbits = _split(state_dict)
         checkpoint.check_state(self, {**state_dict, "state": orbits})
-        self.inner.load_state_dict({**state_dict, "state": plain})
+        saved = [(p, v) for p, _, v in checkpoint.pairs(self, {**state_dict, "state": plain})]
+        wide = Widened(self.inner, saved_in_float32(saved))  # torch casts to the parameters' dtype
+        wide.enter()
+        try:
+            self.inner.load_state_dict({**state_dict, "state": plain})
+        finally:
+            wide.leave()
         loaded = checkpoint.pairs(self, {**state_dict, "state": orbits})
         self._orbits = {p: checkpoint.own_state(values, p) for p, _, values in loaded if values}
         for post_hook in self._optimizer_load_state_dict_post_hooks.values():
@@ -281,6 +311,10 @@ class _BothStates(dict[Tensor, dict[str, Any]]):
 
     def __bool__(self) -> bool:
         return self._started
+
+
+def _is_half(p: Tensor) -> bool:
+    return is_half(local(p).dtype)
 
 
 def _checked(closure: Callable[[], Any], groups: list[dict[str, Any]]) -> Callable[[], Any]:

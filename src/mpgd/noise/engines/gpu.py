@@ -11,9 +11,11 @@ constants of the step, then one row for each tensor. Triton would turn a Python 
 of its own rounding and compile anew for some integers. What is read from a tensor does neither, so
 one compiled kernel serves all steps and all learning rates.
 
-    head    numbers as the bits of float32: what the gradient is multiplied by, the shared m,
-            strength times c0 and c1 of both drivers; then each driver's threshold and sign mask
-    row     the fields of `mpgd.optim.rows.Row`: addresses, length, offset, key, turn
+    head    numbers as the bits of float32: what the direction is multiplied by, the shared m,
+            strength times c0 and c1 of both drivers; then each driver's threshold and sign mask;
+            sign, weight decay, momentum and 1 - dampening; the first perturbed step
+    row     the fields of `mpgd.optim.rows.Row`: addresses, length, offset, key, turn; the address
+            of the momentum's buffer, and whether it is fresh
 
 Programs find their work in a map from the program's number to (row, block of the row). So tensors
 of any lengths share a launch, and a program never works on two of them.
@@ -33,6 +35,7 @@ from torch import Tensor
 
 from mpgd.maps.rows import BEND_BITS, INPUT_BITS, POINT_BITS, POSITION_BITS
 from mpgd.maps.tables import RETURN_ROW_BITS
+from mpgd.noise import rounding
 from mpgd.noise.counter import SIGNED_MULTIPLIER, SIGNED_STRIDE
 from mpgd.noise.driver import Driver
 from mpgd.noise.word import (
@@ -58,8 +61,15 @@ OPTIONS: Final = {"num_warps": 4, "enable_fp_fusion": False}
 KINDS: Final = {torch.float32: tl.float32, torch.bfloat16: tl.bfloat16, torch.float16: tl.float16}
 
 _C = tl.constexpr
-_HEAD, _COLUMNS = _C(10), _C(10)  # integers of the head and of a row
-_LENGTH, _OFFSET, _KEY, _TURN = _C(6), _C(7), _C(8), _C(9)  # in a row
+_HEAD, _COLUMNS = _C(15), _C(12)  # integers of the head and of a row
+_LENGTH, _OFFSET, _KEY, _TURN, _BUFFER, _FRESH = (_C(6 + k) for k in range(6))  # in a row
+_SIGN, _DECAY, _MOMENTUM, _SHARE, _START = (_C(10 + k) for k in range(5))  # in the head
+_ROUNDING, _RANDOM_SHIFT = _C(rounding.DRIVER), _C(64 - rounding.RANDOM_BITS)
+_RANDOM_BITS, _RANDOM_MASK = _C(rounding.RANDOM_BITS), _C((1 << rounding.RANDOM_BITS) - 1)
+_MANTISSA, _IMPLICIT = _C(rounding.MANTISSA), _C(rounding.IMPLICIT)
+_BFLOAT_CUT, _BFLOAT_INFINITY = _C(rounding.BFLOAT_CUT), _C(rounding.BFLOAT_INFINITY)
+_FLOAT_CUT, _FLOAT_INFINITY = _C(rounding.FLOAT_CUT), _C(rounding.FLOAT_INFINITY)
+_LOWEST, _EXPONENT_SHIFT = _C(rounding.LEAST_EXPONENT), _C(rounding.EXPONENT_SHIFT)
 _MULTIPLIER, _STRIDE = _C(SIGNED_MULTIPLIER), _C(SIGNED_STRIDE)
 _LOW_HALF = _C(0xFFFFFFFF)
 _ONE, _LONG, _FAR, _LONGEST = _C(ONE), _C(LONG), _C(FAR), _C(LONGEST)
@@ -208,6 +218,63 @@ def _rounded(x, kind: tl.constexpr):
 
 
 @triton.jit
+def _by_chance(x, kind: tl.constexpr, head, row, at):
+    """Return float32 numbers rounded stochastically, as they are stored; see `noise.rounding`."""
+    step = tl.load(row + _TURN) + tl.load(head + _START)
+    key = _mixed((tl.load(row + _KEY) + _STRIDE) ^ _ROUNDING)
+    key = _mixed(key + step * _STRIDE)
+    h = _round(_round(((at + tl.load(row + _OFFSET)) ^ key) * _MULTIPLIER))
+    r = (h >> _RANDOM_SHIFT) & _RANDOM_MASK
+    bits = x.to(tl.int32, bitcast=True).to(tl.int64)
+    a = bits & _MAGNITUDE
+    sign = (bits >> 16) & 0x8000
+    if kind == tl.bfloat16:
+        k = (a + (r >> (_RANDOM_BITS - _BFLOAT_CUT))) >> _BFLOAT_CUT
+        stored = tl.where(k < _BFLOAT_INFINITY, (k | sign).to(tl.int16), _rounded(x, kind))
+    else:
+        exponent = a >> 23
+        is_normal = exponent >= _LOWEST
+        cut = tl.maximum(_LOWEST + _FLOAT_CUT - exponent, _FLOAT_CUT)
+        beyond = tl.minimum(tl.maximum(cut - _RANDOM_BITS, 0), 31)
+        base = tl.where(is_normal, a, ((a & _MANTISSA) | _IMPLICIT) >> beyond)
+        cut = tl.minimum(cut, _RANDOM_BITS)
+        k = (base + (r >> (_RANDOM_BITS - cut))) >> cut
+        k = tl.where(is_normal, k - _EXPONENT_SHIFT, k)
+        half = (k | sign).to(tl.int16).to(tl.float16, bitcast=True)
+        stored = tl.where(k < _FLOAT_INFINITY, half, _rounded(x, kind))
+    return stored
+
+
+@triton.jit
+def _directed(
+    head,
+    row,
+    at,
+    inside,
+    x,
+    g,
+    kind: tl.constexpr,
+    decays: tl.constexpr,
+    keeps: tl.constexpr,
+    nesterov: tl.constexpr,
+):
+    """Return the direction of `mpgd.optim.update.directed`, and replace the buffer."""
+    stored: tl.constexpr = tl.int16 if kind == tl.bfloat16 else kind
+    d = g * _number(head, _SIGN)
+    if decays:
+        d = d + x * _number(head, _DECAY)
+    if keeps:
+        b_at = tl.load(row + _BUFFER).to(tl.pointer_type(stored)) + at
+        b = _float32(tl.load(b_at, mask=inside, other=0), kind)
+        following = b * _number(head, _MOMENTUM) + d * _number(head, _SHARE)
+        kept = _rounded(tl.where(tl.load(row + _FRESH) != 0, d, following), kind)
+        tl.store(b_at, kept, mask=inside)
+        b = _float32(kept, kind)
+        d = d + b * _number(head, _MOMENTUM) if nesterov else b
+    return d
+
+
+@triton.jit
 def step_rows(
     head,
     places,
@@ -219,6 +286,11 @@ def step_rows(
     draws_m: tl.constexpr,
     draws_n: tl.constexpr,
     twins: tl.constexpr,
+    directs: tl.constexpr,
+    decays: tl.constexpr,
+    keeps: tl.constexpr,
+    nesterov: tl.constexpr,
+    rounds: tl.constexpr,
     size: tl.constexpr,
 ):
     """Update one block of one tensor and advance its orbits.
@@ -234,6 +306,11 @@ def step_rows(
         draws_m: whether each element has a multiplicative driver of its own.
         draws_n: whether it has an additive one.
         twins: whether each of these has a twin.
+        directs: whether the direction is more than the gradient:
+        decays: whether there is weight decay,
+        keeps: whether there is a momentum with its buffer,
+        nesterov: and whether that is Nesterov's.
+        rounds: whether half types are rounded stochastically.
         size: how many elements a program works on.
     """
     place = places + 2 * tl.program_id(0)
@@ -260,11 +337,17 @@ def step_rows(
         else:
             x = x + n
     else:
-        new = x - old * _number(head, 0)
+        d = old
+        if directs:
+            d = _directed(head, row, at, inside, x, old, kind, decays, keeps, nesterov)
+        new = x - d * _number(head, 0)
         if draws_m or has_shared:
             new = new - m * x
         x = new + n if draws_n else new
-    tl.store(x_at, _rounded(x, kind), mask=inside)
+    if rounds and kind != tl.float32:
+        tl.store(x_at, _by_chance(x, kind, head, row, at), mask=inside)
+    else:
+        tl.store(x_at, _rounded(x, kind), mask=inside)
 
 
 @triton.jit
