@@ -165,6 +165,7 @@ class Perturbed(Optimizer):
         """Restore from a copy or a pickle."""
         super().__setstate__(state)
         self._current, self._number = Current(), operator.enrol(self)
+        self._room: dict[Tensor, Tensor] = {}  # for the parameters before a step
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group to both; the orbits of the others are left alone."""
@@ -209,7 +210,9 @@ class Perturbed(Optimizer):
         perturbed = [(k, g, s) for k, (g, s) in every if s.is_perturbed and g["params"]]
         groups = [group for _, group, _ in perturbed]
         refuse_sparse(groups)
-        old = {p: local(p).clone() for _, g, s in perturbed if s.mu for p in g["params"]}
+        old = {p: self._old(p) for _, g, s in perturbed if s.mu for p in g["params"]}
+        if not torch.compiler.is_compiling():
+            self._room = old
         checked = () if closure is None else (_checked(closure, groups),)
         rounding = [g for _, (g, s) in every if s.rounds]
         wide = Widened(self.inner, [p for g in rounding for p in g["params"] if _is_half(p)])
@@ -220,11 +223,21 @@ class Perturbed(Optimizer):
         for p, step in steps.items():
             wide.write(p, int(self._orbits[p]["key"]), step)
         for group in (g for _, (g, s) in every if steps and not s.is_perturbed):
-            counted = [
-                self._orbits[p] for p in group["params"] if p in steps and p.grad is not None
-            ]
-            count_steps(counted if step_size(group["lr"]) else [], 1.0)
+            moved = [p for p in group["params"] if p in steps and p.grad is not None]
+            count_steps([self._orbits[p] for p in moved if step_size(group["lr"])], 1.0)
         return loss
+
+    def _old(self, p: Tensor) -> Tensor:
+        """Return a copy of a parameter, in the memory of the copy before where there is one.
+
+        Fresh memory costs many times the copy: the system hands it out page by page.
+        """
+        x = local(p)
+        room = None if torch.compiler.is_compiling() else self._room.get(p)
+        if room is None:
+            return x.clone()
+        is_alike = (room.shape, room.dtype, room.device) == (x.shape, x.dtype, x.device)
+        return room.copy_(x) if is_alike and room.stride() == x.stride() else x.clone()
 
     def _displace_group(
         self,

@@ -234,7 +234,7 @@ def _by_chance(x, kind: tl.constexpr, head, row, at):
     else:
         exponent = a >> 23
         is_normal = exponent >= _LOWEST
-        cut = tl.maximum(_LOWEST + _FLOAT_CUT - exponent, _FLOAT_CUT)
+        cut = tl.maximum(-(exponent - (_LOWEST + _FLOAT_CUT)), _FLOAT_CUT)
         beyond = tl.minimum(tl.maximum(cut - _RANDOM_BITS, 0), 31)
         base = tl.where(is_normal, a, ((a & _MANTISSA) | _IMPLICIT) >> beyond)
         cut = tl.minimum(cut, _RANDOM_BITS)
