@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         param_groups,
         perturb,
         perturbation_sizes,
+        perturbed,
+        stochastic_round,
     )
     from mpgd.theory import (
         generalization_bound,
@@ -35,7 +37,7 @@ else:
     _FOLDERS = ("maps", "noise", "optim", "limits", "curvature", "theory")
 
     def __getattr__(name: str) -> object:
-        if name in (*_FOLDERS, "jax"):
+        if name in (*_FOLDERS, "counter", "jax"):
             return _import_module(f"mpgd.{name}")
         for folder in _FOLDERS if name in __all__ else ():
             module = _import_module(f"mpgd.{folder}")
@@ -72,7 +74,9 @@ __all__ = [
     "param_groups",
     "perturb",
     "perturbation_sizes",
+    "perturbed",
     "skorokhod_distance",
+    "stochastic_round",
     "tail_index",
     "trajectory_dimension",
     "worst_gap",

@@ -72,6 +72,8 @@ class Driver:
         fingerprint: identifies the tables; checkpoints hold it.
         table: B's table as the kernels read it, the two words of a row beside each other.
         rule: how kernels find a sign: the threshold, and for products a mask of the old sign's bit.
+        is_normal: not chaotic but normal noise without orbits, see `mpgd.noise.normal`; its table
+            is then that of the normal law, and c0 what the integer 1 stands for.
     """
 
     laminar_value: float
@@ -83,6 +85,7 @@ class Driver:
     fingerprint: int
     table: NDArray[np.uint64]
     rule: tuple[np.uint64, np.uint64]
+    is_normal: bool = False
 
 
 @lru_cache(maxsize=128)

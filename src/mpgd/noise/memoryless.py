@@ -1,6 +1,6 @@
 """Independent noises, Gaussian and stable, from the same counter hash as the chaotic one.
 
-    Gaussian (Box & Muller):         v = sqrt(variance) sqrt(-2 log u1) cos(2 pi u2)
+    Gaussian: the inverse of the distribution function, from a table (`mpgd.noise.normal`)
     stable (Chambers, Mallows & Stuck), V = pi (u1 - 1/2), W = -log u2, t = beta tan(pi alpha/2),
     b = atan(t) / alpha:
         v = (1 + t^2)^(1/(2 alpha)) sin(alpha (V + b)) / cos(V)^(1/alpha)
@@ -20,6 +20,8 @@ import torch
 from torch import Tensor
 
 from mpgd.noise.counter import flat_index, hash_elements, step_key_tensor, uniform
+from mpgd.noise.driver import Driver
+from mpgd.noise.normal import integers, normal_driver
 from mpgd.noise.state import NoiseState, new_state
 from mpgd.parameters import check_alpha, check_beta, check_integer, check_positive, check_shape
 
@@ -27,7 +29,7 @@ SECOND_SALT = 0x2545F4914F6CDD1D  # salt of the second uniform
 
 
 class MemorylessNoise(ABC):
-    """What independent noises share; a subclass says how two uniforms become a value."""
+    """What independent noises share; a subclass says how a hash becomes a value."""
 
     @property
     @abstractmethod
@@ -44,8 +46,8 @@ class MemorylessNoise(ABC):
         """Return the size of a value, or of the difference of two."""
 
     @abstractmethod
-    def transform(self, u1: Tensor, u2: Tensor) -> Tensor:
-        """Return values from independent uniforms in (0, 1)."""
+    def draw(self, index: Tensor, key: Tensor | int) -> Tensor:
+        """Return the values of the elements ``index`` under the key of one step."""
 
     def init(
         self,
@@ -67,11 +69,6 @@ class MemorylessNoise(ABC):
         index = flat_index(shape, state.word.device) if index is None else index
         value = self.draw(index, step_key_tensor(state.key, state.step))
         return value, replace(state, step=state.step + 1)
-
-    def draw(self, index: Tensor, key: Tensor | int) -> Tensor:
-        """Return the values of the elements ``index`` under the key of one step."""
-        u1, u2 = (uniform(hash_elements(index, key, salt)) for salt in (0, SECOND_SALT))
-        return self.transform(u1, u2)
 
     def path(
         self,
@@ -130,10 +127,14 @@ class GaussianNoise(MemorylessNoise):
         """Return the standard deviation of a value, or of the difference of two."""
         return math.sqrt(self.variance * (2.0 if twins else 1.0))
 
-    def transform(self, u1: Tensor, u2: Tensor) -> Tensor:
-        """Return normal values by the Box-Muller formula."""
-        radius = torch.sqrt(-2.0 * self.variance * torch.log(u1))
-        return radius * torch.cos(2.0 * math.pi * u2)
+    @property
+    def driver(self) -> Driver:
+        """The constants that all engines read."""
+        return normal_driver(math.sqrt(self.variance))
+
+    def draw(self, index: Tensor, key: Tensor | int) -> Tensor:
+        """Return the values of the elements ``index`` under the key of one step."""
+        return integers(index, key).to(torch.float64) * self.driver.laminar_value
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,11 @@ class StableNoise(MemorylessNoise):
     def spread(self, twins: bool = False) -> float:
         """Return the scale of a value, or of the difference of two; below alpha = 2 no more is."""
         return float(2.0 ** (1.0 / self.alpha)) if twins else 1.0
+
+    def draw(self, index: Tensor, key: Tensor | int) -> Tensor:
+        """Return the values of the elements ``index`` under the key of one step."""
+        u1, u2 = (uniform(hash_elements(index, key, salt)) for salt in (0, SECOND_SALT))
+        return self.transform(u1, u2)
 
     def transform(self, u1: Tensor, u2: Tensor) -> Tensor:
         """Return stable values by the Chambers-Mallows-Stuck formula."""

@@ -1,6 +1,7 @@
 """The update as one pure function, the optimizers around it, and full-batch gradients."""
 
 from mpgd.optim.descent import MPGD as MPGD
+from mpgd.optim.factory import perturbed as perturbed
 from mpgd.optim.full_batch import full_batch as full_batch
 from mpgd.optim.groups import PerturbationSize as PerturbationSize
 from mpgd.optim.groups import param_groups as param_groups

@@ -36,6 +36,7 @@ from mpgd.noise.engines.fused import (
     step_key,
 )
 from mpgd.noise.engines.intrinsics import pointer
+from mpgd.noise.engines.normals import write_normals
 from mpgd.optim.rows import Row
 
 # The columns of a row, by name.
@@ -87,10 +88,13 @@ def write_term(
 ) -> None:
     """Write a driver's term for the elements from ``left`` to ``right``, less its twin's.
 
-    ``driver`` is (table, rule, strength times c0 and c1). The difference of twins is taken in the
-    parameter's precision, from two buffers of their own.
+    ``driver`` is (table, rule, strength times c0 and c1, whether it is normal). The difference of
+    twins is taken in the parameter's precision, from two buffers of their own.
     """
-    table, rule, scaled = driver
+    table, rule, scaled, is_normal = driver
+    if is_normal:
+        write_normal_term(out, scratch, row, number, twins, left, right, table, scaled[0])
+        return
     start, orbit = _u(row[OFFSET] + left), orbit_of(row, number)
     if not twins:
         advance_block(orbit[left:right], out, room, start, key_of(row, number), table, rule, scaled)
@@ -101,6 +105,27 @@ def write_term(
     advance_block(twin[left:right], other, room, start, keys[1], table, rule, scaled)
     for i in range(right - left):
         out[i] = scratch[i] - other[i]
+
+
+@inlined
+def write_normal_term(
+    out: Floats,
+    scratch: Floats,
+    row: Any,
+    number: int,
+    twins: bool,
+    left: int,
+    right: int,
+    table: Any,
+    unit: float,
+) -> None:
+    """Do the same for a normal noise, where the integer 1 stands for ``unit``."""
+    start, size, other = _u(row[OFFSET] + left), right - left, scratch[BLOCK:]
+    write_normals(out[:size], scratch, start, key_of(row, number), table, unit)
+    if twins:
+        write_normals(other[:size], scratch, start, key_of(row, number + TWIN), table, unit)
+        for i in range(size):
+            out[i] = out[i] - other[i]
 
 
 @inlined

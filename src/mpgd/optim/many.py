@@ -15,7 +15,15 @@ from mpgd.noise.counter import extend_key_tensor, flat_index, step_key_tensor
 from mpgd.noise.driver import Driver
 from mpgd.noise.engines import tensor
 from mpgd.optim.loop import PART, descend_one
-from mpgd.optim.orbits import BUFFER, State, is_active, orbit_name, rounded, terms
+from mpgd.optim.orbits import (
+    BUFFER,
+    State,
+    is_active,
+    normal_term,
+    orbit_name,
+    rounded,
+    terms,
+)
 from mpgd.optim.settings import TWIN, Settings
 from mpgd.optim.shards import local, place_of
 from mpgd.optim.update import Direction, Scalar, precision_of, strengths
@@ -150,21 +158,38 @@ def _draw(
     precisions = [precision_of(local(p).dtype) for p in params]
     for dtype in dict.fromkeys(precisions):
         chosen = [k for k, precision in enumerate(precisions) if precision == dtype]
-        orbits = [local(states[k][orbit_name(number)]) for k in chosen]
+        xs = [local(params[k]) for k in chosen]
         keys, indices = [], []
-        for k, words in zip(chosen, orbits, strict=True):
-            state, place, device = states[k], place_of(params[k]), words.device
+        for k, x in zip(chosen, xs, strict=True):
+            state, place, device = states[k], place_of(params[k]), x.device
             key = step_key_tensor(extend_key_tensor(state["key"], number), state["step"] - start)
             index = place.index(device)
             index = flat_index(place.shape, device) if index is None else index
             indices.append(index.reshape(-1))
-            keys.append(key.to(device).expand(words.numel()))
-        flat = torch.cat([words.reshape(-1) for words in orbits])
-        out = torch.empty(flat.shape, dtype=dtype, device=flat.device)
-        tensor.advance_into(driver, flat, out, torch.cat(keys), torch.cat(indices), values)
-        sizes = [words.numel() for words in orbits]
-        for words, new in zip(orbits, torch.split(flat, sizes), strict=True):
-            words.copy_(new.view(words.shape))
-        parts = torch.split(out, sizes)
-        found |= {k: v.view(w.shape) for k, v, w in zip(chosen, parts, orbits, strict=True)}
+            keys.append(key.to(device).expand(x.numel()))
+        key, index = torch.cat(keys), torch.cat(indices)
+        if driver.is_normal:
+            out = normal_term(index, key, values[0], dtype)
+        else:
+            orbits = [local(states[k][orbit_name(number)]) for k in chosen]
+            out = _advance(orbits, driver, key, index, values, dtype)
+        parts = torch.split(out, [x.numel() for x in xs])
+        found |= {k: v.view(x.shape) for k, v, x in zip(chosen, parts, xs, strict=True)}
     return [found[k] for k in range(len(params))]
+
+
+def _advance(
+    orbits: Tensors,
+    driver: Driver,
+    key: Tensor,
+    index: Tensor,
+    values: tuple[Scalar, Scalar],
+    dtype: torch.dtype,
+) -> Tensor:
+    """Return the flat terms of a chaotic driver for several orbits, and advance them."""
+    flat = torch.cat([words.reshape(-1) for words in orbits])
+    out = torch.empty(flat.shape, dtype=dtype, device=flat.device)
+    tensor.advance_into(driver, flat, out, key, index, values)
+    for words, new in zip(orbits, torch.split(flat, [w.numel() for w in orbits]), strict=True):
+        words.copy_(new.view(words.shape))
+    return out

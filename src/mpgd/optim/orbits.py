@@ -35,7 +35,9 @@ from mpgd.noise.counter import (
     make_key,
     step_key_tensor,
 )
+from mpgd.noise.driver import Driver
 from mpgd.noise.engines import tensor
+from mpgd.noise.normal import integers
 from mpgd.optim.settings import ORBITS, TWIN, Settings
 from mpgd.optim.shards import Place, like, local, place_of
 from mpgd.optim.update import Direction, Scalar, precision_of, strengths, term
@@ -218,7 +220,7 @@ def terms(
         if which == 0 and shared is not None:
             found[0] = (scales[0] * shared).to(parameter.device, precision)
         elif settings.drivers[which] is not None:
-            found[which] = draw.chaotic(which, scales[which])
+            found[which] = draw.known(which, scales[which])
         else:
             found[which] = draw.other(which, scales[which])
     if isinstance(active, Tensor):
@@ -243,6 +245,13 @@ def rounded(
     return rounding.rounded(new, hash_elements(index, key.to(device)), dtype)
 
 
+def normal_term(index: Tensor, key: Tensor, unit: Scalar, precision: torch.dtype) -> Tensor:
+    """Return normal values of a step's elements, where the integer 1 stands for ``unit``."""
+    if not isinstance(unit, Tensor):
+        unit = index.new_full((), unit, dtype=precision)
+    return integers(index, key).to(precision) * unit.to(index.device, precision)
+
+
 @dataclass(frozen=True, eq=False)
 class Draw:
     """The next terms of one parameter.
@@ -265,11 +274,23 @@ class Draw:
     active: bool | Tensor
     part: slice | None
 
-    def chaotic(self, which: int, strength: Scalar) -> Tensor:
-        """Return a chaotic term: the strength times v, or times v - twin."""
+    def known(self, which: int, strength: Scalar) -> Tensor:
+        """Return a term of a noise that kernels know: the strength times v, or times v - twin."""
         driver = self.settings.drivers[which]
         assert driver is not None
         values = (strength * driver.laminar_value, strength * driver.burst_value)
+        draw = self._normal if driver.is_normal else self._chaotic
+        found = draw(driver, which, values)
+        return found[0] - found[1] if self.settings.twins else found[0]
+
+    def _normal(self, _: Driver, which: int, values: tuple[Scalar, Scalar]) -> list[Tensor]:
+        device = self.parameter.device
+        index = self.place.index(device, self.part)
+        index = flat_index(self.place.shape, device) if index is None else index
+        keys = [step_key_tensor(self._key(number), self._turn) for number in self._numbers(which)]
+        return [normal_term(index, key.to(device), values[0], self.precision) for key in keys]
+
+    def _chaotic(self, driver: Driver, which: int, values: tuple[Scalar, Scalar]) -> list[Tensor]:
         index = self.place.index(self.parameter.device, self.part)
         found = []
         for number in self._numbers(which):
@@ -283,7 +304,7 @@ class Draw:
                 v = torch.empty_like(words, dtype=self.precision)
                 tensor.advance_into(driver, words, v, key, index, values)
             found.append(v)
-        return found[0] - found[1] if self.settings.twins else found[0]
+        return found
 
     def other(self, which: int, strength: Scalar) -> Tensor:
         """Return a term of any noise, by its own `step`."""

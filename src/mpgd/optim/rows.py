@@ -155,7 +155,7 @@ def _run_numba(lines: list[list[int]], kind: Kind, settings: Settings, numbers: 
     values, flags = numbers.direction
     how = (tuple(number(value) for value in values), flags)
     constants = [
-        (d.table, d.rule, scaled)
+        (d.table, d.rule, scaled, d.is_normal)
         for d, scaled in zip(both_drivers(settings), _scaled(settings, numbers.scales), strict=True)
     ]
     shared = 0.0 if numbers.m is None else numbers.m
@@ -194,6 +194,8 @@ def _run_triton(lines: list[list[int]], kind: Kind, settings: Settings, numbers:
     uses = dict(zip(names, _uses(kind, settings, numbers.m is not None), strict=True))
     uses |= dict(zip(("directs", "decays", "keeps", "nesterov"), flags, strict=True))
     uses |= {"displaces": numbers.how is None, "rounds": settings.rounds}
+    first, second = both_drivers(settings)
+    uses |= {"normal_m": first.is_normal, "normal_n": second.is_normal}
     values = [v for scaled in _scaled(settings, numbers.scales) for v in scaled]
     place = torch.device("cpu") if kind.device < 0 else torch.device("cuda", kind.device)
     lengths = tuple(row[LENGTH] for row in lines)

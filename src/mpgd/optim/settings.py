@@ -161,7 +161,7 @@ def make_settings(group: Mapping[str, Any]) -> Settings:
         drivers=both,
         engine=plain["engine"] if any(both) and _is_known(plain, both) else "torch",
         orbits=_orbits((bool(plain["mu"]) and not shared, bool(plain["sigma"])), noises, twins),
-        tables=make_key(*(d.fingerprint if d else 0 for d in both)) if any(both) else None,
+        tables=_tables(both),
         rounds=plain["rounding"] == "stochastic",
     )
 
@@ -192,8 +192,8 @@ def find_engine(group: Mapping[str, Any], fused: Any, params: Any) -> str | None
     settings = make_settings(group)
     if settings.engine == "torch" and engine != "torch":
         raise ValueError(
-            f"kernels know chaotic noise only, got noise={group['noise']!r}; leave engine and "
-            "fused out, and torch operations do the same"
+            f"kernels know chaotic and normal noise, got noise={group['noise']!r}; leave engine "
+            "and fused out, and torch operations do the same"
         )
     found = {
         check_kernel(engine, p.device, p.real.dtype if p.is_complex() else p.dtype) for p in params
@@ -331,7 +331,13 @@ def _is_known(plain: Mapping[str, Any], drivers: tuple[Driver | None, Driver | N
 
 def _driver(noise: Noise) -> Driver | None:
     """Return what the compiled kernels know of a noise."""
-    return noise.driver if isinstance(noise, ChaoticNoise) else None
+    return noise.driver if isinstance(noise, (ChaoticNoise, GaussianNoise)) else None
+
+
+def _tables(drivers: tuple[Driver | None, Driver | None]) -> int | None:
+    """Return what identifies the tables that advance orbits; a normal noise has none."""
+    chaotic = [d.fingerprint if d and not d.is_normal else 0 for d in drivers]
+    return make_key(*chaotic) if any(chaotic) else None
 
 
 def _orbits(

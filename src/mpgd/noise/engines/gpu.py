@@ -35,7 +35,7 @@ from torch import Tensor
 
 from mpgd.maps.rows import BEND_BITS, INPUT_BITS, POINT_BITS, POSITION_BITS
 from mpgd.maps.tables import RETURN_ROW_BITS
-from mpgd.noise import rounding
+from mpgd.noise import normal, rounding
 from mpgd.noise.counter import SIGNED_MULTIPLIER, SIGNED_STRIDE
 from mpgd.noise.driver import Driver
 from mpgd.noise.word import (
@@ -80,6 +80,7 @@ _DITHER_BITS, _INPUT_BITS, _INPUT_MASK = _C(DITHER_BITS), _C(INPUT_BITS), _C((1 
 _ROW_BITS, _ROW_SHIFT = _C(RETURN_ROW_BITS), _C(INPUT_BITS - RETURN_ROW_BITS)
 _POSITION_SHIFT = _C(INPUT_BITS - RETURN_ROW_BITS - POSITION_BITS)
 _BEND = _C((1 << BEND_BITS) - 1)
+_NORMAL_SHIFT, _EXCESS = _C(normal.INPUT_SHIFT), _C(normal.EXCESS)
 _POINT_BITS, _CUT = _C(POINT_BITS), _C(POINT_BITS - FRACTION_BITS)
 
 
@@ -183,11 +184,35 @@ def _own_term(head, row, at, inside, table, which: tl.constexpr, number: tl.cons
 
 
 @triton.jit
-def _term(head, row, at, inside, table, which: tl.constexpr, twins: tl.constexpr):
+def _normal_term(head, row, at, inside, table, which: tl.constexpr, number: tl.constexpr):
+    """Return strength times a normal number, see `mpgd.noise.normal`."""
+    index = at + tl.load(row + _OFFSET)
+    h = _round(_round((index ^ _key_of(row, number)) * _MULTIPLIER))
+    z = _looked_up(table, ((h >> _NORMAL_SHIFT) & _INPUT_MASK) | 1, inside)
+    q = (z + (1 << (_EXCESS - 1))) >> _EXCESS
+    return tl.where(h < 0, -q, q).to(tl.int32).to(tl.float32) * _number(head, 2 + 2 * which)
+
+
+@triton.jit
+def _term(
+    head,
+    row,
+    at,
+    inside,
+    table,
+    which: tl.constexpr,
+    twins: tl.constexpr,
+    is_normal: tl.constexpr,
+):
     """Return the term of driver ``which``, less its twin's."""
-    value = _own_term(head, row, at, inside, table, which, which)
-    if twins:
-        value = value - _own_term(head, row, at, inside, table, which, which + 2)
+    if is_normal:
+        value = _normal_term(head, row, at, inside, table, which, which)
+        if twins:
+            value = value - _normal_term(head, row, at, inside, table, which, which + 2)
+    else:
+        value = _own_term(head, row, at, inside, table, which, which)
+        if twins:
+            value = value - _own_term(head, row, at, inside, table, which, which + 2)
     return value
 
 
@@ -291,6 +316,8 @@ def step_rows(
     keeps: tl.constexpr,
     nesterov: tl.constexpr,
     rounds: tl.constexpr,
+    normal_m: tl.constexpr,
+    normal_n: tl.constexpr,
     size: tl.constexpr,
 ):
     """Update one block of one tensor and advance its orbits.
@@ -311,6 +338,8 @@ def step_rows(
         keeps: whether there is a momentum with its buffer,
         nesterov: and whether that is Nesterov's.
         rounds: whether half types are rounded stochastically.
+        normal_m: whether the multiplicative noise is normal and not chaotic.
+        normal_n: whether the additive one is.
         size: how many elements a program works on.
     """
     place = places + 2 * tl.program_id(0)
@@ -326,10 +355,10 @@ def step_rows(
         old = _float32(tl.load(other, mask=inside, other=0), kind)
     m = _number(head, 1)
     if draws_m:
-        m = _term(head, row, at, inside, table0, 0, twins)
+        m = _term(head, row, at, inside, table0, 0, twins, normal_m)
     n = _number(head, 1)
     if draws_n:
-        n = _term(head, row, at, inside, table1, 1, twins)
+        n = _term(head, row, at, inside, table1, 1, twins, normal_n)
     if displaces:
         if draws_m or has_shared:
             shift = m * old

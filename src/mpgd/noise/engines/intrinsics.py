@@ -34,18 +34,23 @@ import llvmlite.ir as ir
 import numba.extending
 from numba import types
 
+from mpgd.maps.rows import INPUT_BITS
 from mpgd.noise.engines.vectors import (
     BIT,
+    DOUBLE,
     FEW,
+    FLOAT,
     INT,
     LANES,
     LONG_INT,
     LONGS,
     SHORT,
+    WIDE,
     WORDS,
     Code,
     longs,
 )
+from mpgd.noise.normal import EXCESS, INPUT_SHIFT
 from mpgd.noise.word import MAGNITUDE, NEGATIVE, SALT_SHIFT
 
 intrinsic: Any = numba.extending.intrinsic
@@ -161,6 +166,45 @@ def send_on(typing_context: Any, packed: Any, k: Any, inputs: Any, table: Any) -
         return context.get_dummy_value()
 
     return types.void(packed, types.int64, inputs, table), generate
+
+
+@intrinsic
+def hash_eight(typing_context: Any, out: Any, i: Any, first: Any, key: Any, shift: Any) -> Any:
+    """Write the hashes of eight elements from ``first + i`` on, shifted right, as 32-bit words."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        code = Code(context, builder, signature, args)
+        h = code.hash_from(builder.add(args[2], args[1]), args[3])
+        word = builder.trunc(builder.lshr(h, code.spread(args[4], LONGS)), FEW)
+        code.store(word, code.place(0, args[1]))
+        return context.get_dummy_value()
+
+    return types.void(out, types.int64, types.uint64, types.uint64, types.uint64), generate
+
+
+@intrinsic
+def normal_eight(
+    typing_context: Any, out: Any, i: Any, first: Any, key: Any, table: Any, unit: Any
+) -> Any:
+    """Write eight normal numbers from place ``i`` on; see `mpgd.noise.normal`."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        code = Code(context, builder, signature, args)
+        h = code.hash_from(builder.add(args[2], args[1]), args[3])
+        U = builder.and_(builder.lshr(h, longs(INPUT_SHIFT)), longs(2**INPUT_BITS - 1))
+        z = code.first_return(4, builder.or_(U, longs(1)))
+        q = builder.lshr(builder.add(z, longs(1 << (EXCESS - 1))), longs(EXCESS))
+        sign = builder.ashr(h, longs(63))  # all ones where the number is negative
+        q = builder.trunc(builder.sub(builder.xor(q, sign), sign), FEW)
+        single = signature.args[0].dtype == types.float32
+        scale = builder.fptrunc(args[5], FLOAT) if single else args[5]
+        numbers = ir.VectorType(FLOAT if single else DOUBLE, WIDE)
+        scaled = builder.fmul(builder.sitofp(q, numbers), code.spread(scale, numbers))
+        code.store(scaled, code.place(0, args[1]))
+        return context.get_dummy_value()
+
+    arguments = (out, types.int64, types.uint64, types.uint64, table, types.float64)
+    return types.void(*arguments), generate
 
 
 @intrinsic

@@ -100,6 +100,12 @@ class Code:
             h = builder.mul(builder.xor(h, builder.lshr(h, longs(32))), multiplier)
         return h
 
+    def hash_from(self, first: Any, key: Any) -> Any:
+        """Return the hashes of eight elements from ``first`` on, without a salt."""
+        lanes = ir.Constant(LONGS, [ir.Constant(LONG_INT, lane) for lane in range(WIDE)])
+        index = self.builder.add(self.spread(first, LONGS), lanes)
+        return self.hash(index, self.spread(key, LONGS), longs(0))
+
     def input(self, f: Any, h: Any) -> Any:
         """Return U, the argument of B."""
         builder = self.builder
