@@ -26,6 +26,7 @@ LEVELS = {
     "limits": 3,
     "curvature": 3,
     "jax": 3,
+    "counter": 4,
     "theory": 4,
     "experiments": 5,
     "report": 6,

@@ -64,7 +64,13 @@ def test_triton_asked_for_on_a_cpu(has: Any) -> None:
 
 BAD: list[tuple[tuple[bool, bool], Any, dict[str, Any], type[Exception], str]] = [
     ((False, False), torch.float32, {}, ImportError, r"fused=True on cpu needs numba: .*mpgd\[fa"),
-    ((True, False), torch.float32, {"noise": "stable"}, ValueError, "kernels know chaotic and normal noise"),
+    (
+        (True, False),
+        torch.float32,
+        {"noise": "stable"},
+        ValueError,
+        "kernels know chaotic and normal",
+    ),
 ]
 
 

@@ -12,6 +12,7 @@ from jax import Array
 from mpgd.jax.orbits import MOST_STEPS
 from mpgd.jax.source import Noise, check_seed_or_array
 from mpgd.parameters import (
+    check_choice,
     check_finite,
     check_flag,
     check_integer,
@@ -23,6 +24,7 @@ Number: TypeAlias = (
 )  # a number for both noises, or (multiplicative, additive)
 LearningRate: TypeAlias = float | Array | Callable[[Array], Any]
 
+ROUNDINGS: Final = ("nearest", "stochastic")
 TWIN: Final = 2  # drivers 0 and 1 have 2 and 3 as twins
 
 
@@ -51,6 +53,7 @@ class Settings:
     start: int
     stop: int | None
     seed: int | Array
+    rounding: str = "nearest"
 
     def __post_init__(self) -> None:
         check_learning_rate(self.learning_rate)
@@ -62,6 +65,7 @@ class Settings:
         if self.stop is not None and check_integer("stop", self.stop, 0, MOST_STEPS) < start:
             raise ValueError(f"stop must not come before start, which is {start}, got {self.stop}")
         check_seed_or_array(self.seed)
+        check_choice("rounding", self.rounding, ROUNDINGS)
         _ = self.sources  # which checks the rest
 
     @property

@@ -18,6 +18,7 @@ import optax
 from jax import Array
 
 from mpgd.jax.perturbation import PerturbationState, displace, new_state, precision_of
+from mpgd.jax.rounding import round_updates
 from mpgd.jax.settings import LearningRate, Number, Settings
 
 
@@ -52,6 +53,7 @@ def mpgd(
     start: int = 0,
     stop: int | None = None,
     seed: int | Array = 0,
+    rounding: str = "nearest",
 ) -> optax.GradientTransformationExtraArgs:
     """Return gradient descent with chaotic, heavy-tailed perturbations.
 
@@ -73,6 +75,9 @@ def mpgd(
         start: the first step that is perturbed.
         stop: the first step that is not any more.
         seed: of the noise; an array of one integer too, so that `jax.vmap` can go over many.
+        rounding: of bfloat16 and float16 parameters, ``"nearest"`` or ``"stochastic"``, by the same
+            chances as in torch. The updates are then such that `optax.apply_updates` ends at a
+            neighbour of the float32 result that was chosen by chance.
 
     Its ``update`` needs the parameters. Where they are blocks of larger arrays, as in
     `jax.shard_map`, it also needs ``index``, a tree of `mpgd.jax.element_index`.
@@ -99,6 +104,7 @@ def mpgd(
         start,
         stop,
         seed,
+        rounding,
     )
 
     def init(params: Any) -> PerturbationState:
@@ -109,9 +115,9 @@ def mpgd(
     ) -> tuple[Any, PerturbationState]:
         _check_given(params)
         eta = settings.eta(state.count)
-        moved, state = displace(settings, state, params, eta, index)
+        moved, following = displace(settings, state, params, eta, index)
         updates = jax.tree.map(lambda x, g: _descent(g, eta, precision_of(x)), params, grads)
-        return _sum(updates, moved), state
+        return round_updates(settings, state, params, _sum(updates, moved), index), following
 
     return optax.GradientTransformationExtraArgs(init, update)
 
@@ -131,6 +137,7 @@ def perturb(
     start: int = 0,
     stop: int | None = None,
     seed: int | Array = 0,
+    rounding: str = "nearest",
 ) -> optax.GradientTransformationExtraArgs:
     """Return ``inner`` with the same perturbation added to its updates.
 
@@ -149,6 +156,7 @@ def perturb(
         start: the first step that is perturbed.
         stop: the first step that is not any more.
         seed: of the noise.
+        rounding: of bfloat16 and float16 parameters.
 
     Examples:
         >>> optimizer = perturb(optax.adam(1e-3), 1e-3, sigma=0.01)
@@ -171,6 +179,7 @@ def perturb(
         start,
         stop,
         seed,
+        rounding,
     )
     inside = optax.with_extra_args_support(inner)
 
@@ -184,8 +193,9 @@ def perturb(
         orbits = state.perturbation
         eta = settings.eta(orbits.count)
         updates, own = inside.update(grads, state.inner, params, **extra)
-        moved, orbits = displace(settings, orbits, params, eta, index)
-        return _sum(updates, moved), PerturbedState(own, orbits)
+        moved, following = displace(settings, orbits, params, eta, index)
+        updates = round_updates(settings, orbits, params, _sum(updates, moved), index)
+        return updates, PerturbedState(own, following)
 
     return optax.GradientTransformationExtraArgs(init, update)
 
