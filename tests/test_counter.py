@@ -34,7 +34,7 @@ def test_the_laws() -> None:
 
 
 def test_a_dtype_must_be_floating() -> None:
-    with pytest.raises(TypeError, match="dtype must be a floating-point type, got torch.int64"):
+    with pytest.raises(TypeError, match=r"dtype must be a floating-point type, got torch.int64"):
         counter.normal(torch.empty(2), seed=0, step=0, dtype=torch.int64)
     with pytest.raises(ValueError, match="step must be"):
         counter.bits(torch.empty(2), seed=0, step=-1)

@@ -96,7 +96,7 @@ def test_the_chance_depends_on_seed_stream_step_and_element_alone() -> None:
 
 
 def test_wrong_arguments_are_named() -> None:
-    with pytest.raises(TypeError, match="x must be a float32 tensor, got torch.float64; convert"):
+    with pytest.raises(TypeError, match=r"x must be a float32 tensor, got torch.float64; convert"):
         stochastic_round(torch.zeros(2).double(), torch.bfloat16, seed=0, step=0)
     with pytest.raises(
         ValueError, match=r"dtype must be torch.bfloat16 or torch.float16, got .*32"

@@ -24,6 +24,7 @@ class Model(nn.Module):
         self.out = nn.Linear(WIDTH, LETTERS)
 
     def forward(self, text: Tensor) -> Tensor:
+        """Return the logits of the next letters."""
         x = self.letters(text) + self.places(torch.arange(text.shape[1]))
         q, k, v = (layer(self.first(x)) for layer in self.mix[:3])
         seen = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
