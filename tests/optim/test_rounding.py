@@ -119,7 +119,7 @@ def test_a_closure_sees_the_halves() -> None:
         return loss
 
     first = optimizer.step(closure)
-    assert float(optimizer.step(closure)) < float(first)
+    assert optimizer.step(closure).item() < first.item()
     assert set(seen) == {torch.bfloat16}
     assert optimizer.param_groups[0]["params"][0] is params[0]
 
@@ -135,7 +135,7 @@ def test_an_earlier_state_in_halves_is_taken_up() -> None:
 
 @pytest.mark.parametrize("kind", ["MPGD", "perturb"])
 def test_steps_far_below_a_place_add_up(kind: str) -> None:
-    """A thousand steps of 1e-4 move a weight of 1 by 0.1; rounded to nearest it stays where it is."""
+    """A thousand steps of 1e-4 move a weight of 1 by 0.1; to nearest, it stays there."""
     ends = {}
     for rounding in ("nearest", "stochastic"):
         p = nn.Parameter(torch.ones(400, dtype=torch.bfloat16))
@@ -148,9 +148,7 @@ def test_steps_far_below_a_place_add_up(kind: str) -> None:
             optimizer.step()
         ends[rounding] = float(p.detach().float().mean())
     assert ends["nearest"] == 1.0
-    assert (
-        abs(ends["stochastic"] - 0.9) < 0.01
-    )  # a weight's deviation is 0.02, of 400 of them 0.001
+    assert abs(ends["stochastic"] - 0.9) < 0.01  # the deviation of the mean is 0.001
 
 
 def test_a_transformer_in_bfloat16_follows_float32() -> None:

@@ -154,9 +154,9 @@ class MPGD(Optimizer):
         refuse_graphs(capturable, differentiable)
         self._current, self._number = Current(), operator.enrol(self)
         torchs = {"maximize": maximize, "foreach": foreach, "fused": fused}
-        sgds = (weight_decay, momentum, dampening, nesterov)
-        torchs |= dict(zip(SGDS, sgds, strict=True))
-        super().__init__(params, {"lr": lr, **vars(keywords), **torchs})
+        sgds: tuple[Any, ...] = (weight_decay, momentum, dampening, nesterov)
+        own = dict(zip(SGDS, sgds, strict=True))
+        super().__init__(params, {"lr": lr, **vars(keywords), **torchs, **own})
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group; the orbits of the others are left alone."""
@@ -239,8 +239,8 @@ class MPGD(Optimizer):
         eta = step_size(group["lr"])
         if not isinstance(eta, Tensor) and eta == 0:
             for p, state, is_fresh in zip(params, states, fresh, strict=bool(fresh)):
-                parts = (local(each) for each in (p, p.grad, state[BUFFER]))  # type: ignore[arg-type]
-                keep_direction(*parts, is_fresh, how)
+                gradient: Tensor = local(p.grad)  # type: ignore[arg-type]
+                keep_direction(local(p), gradient, local(state[BUFFER]), is_fresh, how)
             return  # nothing but a buffer changes, and the orbits wait
         shared = next_shared(leader, settings, eta)
         if uses_foreach(params, group, settings):
@@ -293,7 +293,7 @@ class MPGD(Optimizer):
     @staticmethod
     def _gradient_step(group: dict[str, Any]) -> Direction:
         """Return what a step makes of the gradient."""
-        return Direction(*(group[name] for name in SGDS), group["maximize"])
+        return Direction(maximize=group["maximize"], **{name: group[name] for name in SGDS})
 
 
 def without(params: list[Tensor], others: list[Tensor]) -> list[Tensor]:

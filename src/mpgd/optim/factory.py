@@ -100,4 +100,4 @@ def _reduced(self: Any, _: Any) -> tuple[Any, ...]:
 
 def _empty(inner: type[Optimizer]) -> Perturbed:
     """Return an object of a made class without its contents, for `pickle` and `copy`."""
-    return object.__new__(perturbed(inner))
+    return object.__new__(perturbed(inner))  # type: ignore[arg-type]

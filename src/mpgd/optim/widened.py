@@ -32,7 +32,7 @@ class Widened:
         self.optimizer = optimizer
         self.stand_ins = {p: nn.Parameter(p.detach().float(), p.requires_grad) for p in params}
 
-    @torch.compiler.disable
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def step(self, *closure: Callable[[], Any]) -> Any:
         """Return the loss of the optimizer's step; without a half it is the optimizer's own."""
         self.enter()
