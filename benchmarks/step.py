@@ -33,6 +33,9 @@ SGD, GAUSSIAN, FLOOR = "SGD", "SGD + two `randn_like`", "memory floor"
 NUMBA, TORCH, SYMMETRIC = "MPGD, numba", "MPGD, torch", "MPGD, numba, symmetric"
 NO_LANES, NO_OPENMP = "MPGD, numba, without lanes", "MPGD, numba, without OpenMP"
 ADAMW, FUSED, PERTURBED = "AdamW", "AdamW, fused", "`perturb(AdamW)`"
+PERTURBED_FUSED = "`perturb(AdamW)`, fused"
+MOMENTUM, NORMAL = "MPGD, numba, momentum", "MPGD, numba, Gaussian noise"
+HALF, ROUNDED = "MPGD, numba, bfloat16", "MPGD, numba, bfloat16, stochastic rounding"
 
 
 def parameters(size: int) -> list[Tensor]:
@@ -50,6 +53,16 @@ def parameters(size: int) -> list[Tensor]:
 def optimizer_step(make: Callable[[list[Tensor]], torch.optim.Optimizer], size: int) -> Case:
     """Return one step of an optimizer on fresh parameters."""
     return make(parameters(size)).step
+
+
+def half_step(size: int, rounding: str) -> Case:
+    """Return a step on bfloat16 parameters."""
+    halves = []
+    for p in parameters(size):
+        half = nn.Parameter(p.detach().bfloat16())
+        half.grad = p.grad.bfloat16()  # type: ignore[union-attr]
+        halves.append(half)
+    return mpgd_maker(rounding=rounding)(halves).step
 
 
 def gaussian_step(size: int) -> Case:
@@ -151,6 +164,13 @@ def cases(size: int) -> dict[str, Case]:
         ADAMW: optimizer_step(lambda p: torch.optim.AdamW(p, lr=1e-3), size),
         FUSED: optimizer_step(lambda p: torch.optim.AdamW(p, lr=1e-3, fused=True), size),
         PERTURBED: optimizer_step(lambda p: perturb(torch.optim.AdamW(p, lr=1e-3), **noise), size),
+        PERTURBED_FUSED: optimizer_step(
+            lambda p: perturb(torch.optim.AdamW(p, lr=1e-3, fused=True), **noise), size
+        ),
+        MOMENTUM: optimizer_step(mpgd_maker(momentum=0.9, weight_decay=1e-4), size),
+        NORMAL: optimizer_step(mpgd_maker(noise="gaussian"), size),
+        HALF: half_step(size, "nearest"),
+        ROUNDED: half_step(size, "stochastic"),
         FLOOR: floor_step(size),
     }
 
@@ -184,6 +204,24 @@ def claims(t: dict[str, Timing], size: int, count: int) -> list[Claim]:
     return [
         Claim(f"MPGD / Gaussian, at most {bound}", ratio, bound, at_least=False),
         Claim("MPGD / fused AdamW, at most 2", fused, 2, at_least=False),
+        Claim(
+            "Gaussian noise / SGD + two `randn_like`, at most 1",
+            t[NORMAL].over(t[GAUSSIAN]),
+            1,
+            at_least=False,
+        ),
+        Claim(
+            "stochastic rounding / nearest, at most 1.3",
+            t[ROUNDED].over(t[HALF]),
+            1.3,
+            at_least=False,
+        ),
+        Claim(
+            "`perturb` / fused AdamW alone, at most 4",
+            t[PERTURBED_FUSED].over(t[FUSED]),
+            4,
+            at_least=False,
+        ),
     ]
 
 

@@ -52,7 +52,7 @@ WRONG: list[tuple[str, Callable[[dict[str, Any]], Any], str]] = [
     ("no tables", drop("tables"), "the state of parameter 1 lacks 'tables'"),
     ("all", lambda saved: saved["state"].pop(1), "the state of parameter 1 lacks"),
     ("none", lambda saved: saved["state"].clear(), "the state of parameter 0 lacks"),
-    ("number", edited(lambda s: s.update(step=3)), "'step' of parameter 1 must have shape .* int"),
+    ("number", edited(lambda s: s.update(key=3)), "'key' of parameter 1 must have shape .* int"),
     ("tables", edited(lambda s: s.update(tables=s["tables"] + 1)), "saved with other tables"),
     ("gamma", setting("gamma", 0.7), r"saved with other tables \(fingerprint -?\d+\)"),
     ("bad gamma", setting("gamma", 1.7), r"gamma must lie in \(0.5, 1\), got 1.7"),

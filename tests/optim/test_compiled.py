@@ -201,6 +201,8 @@ def test_the_operator_declares_what_it_changes() -> None:
         [state["step"] for state in states],
         [state["key"] for state in states],
         [states[0]["shared_step"], states[0]["shared"]],
+        [],
+        [],
         [0, 0],
         None,
         optimizer._number,

@@ -112,9 +112,9 @@ def test_a_step_may_be_a_plain_integer_in_a_state() -> None:
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"momentum": -0.1}, "momentum must be"),
-    ({"weight_decay": float("nan")}, "weight_decay must be"),
-    ({"dampening": float("inf")}, "dampening must be"),
+    ({"momentum": -0.1}, "momentum must lie in"),
+    ({"weight_decay": float("nan")}, "weight_decay must lie in"),
+    ({"dampening": float("inf")}, "dampening must lie in"),
     ({"nesterov": True}, r"nesterov needs a momentum above 0 and no dampening, got momentum=0.0"),
     ({"capturable": True}, r"capturable must be False: .* repeat the noise of one step"),
     ({"differentiable": True}, r"differentiable must be False: .* mpgd.optim.update.descended"),

@@ -55,7 +55,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"fused": True, "engine": "torch"}, ValueError, "fused=True and engine='torch' contradict"),
     ({"fused": False, "engine": "numba"}, ValueError, "fused=False and engine='numba' contradict"),
     ({"fused": True, "foreach": True}, ValueError, "foreach and fused must not both be True"),
-    ({"fused": True, "noise": "gaussian"}, ValueError, "kernels know chaotic noise only, got"),
+    ({"fused": True, "noise": "stable"}, ValueError, "kernels know chaotic and normal noise, got"),
     ({"maximize": "yes"}, TypeError, "maximize must be True or False, got 'yes'"),
 ]
 

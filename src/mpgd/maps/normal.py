@@ -19,11 +19,14 @@ from typing import Any, Final
 import numpy as np
 
 from mpgd.files import write_whole
-from mpgd.maps.rows import INPUT_BITS, Rows, tabulate
+from mpgd.maps.rows import INPUT_BITS, POINT_BITS, Rows, tabulate
 from mpgd.maps.tables import RETURN_NODES, RETURN_ROW_BITS, cache_folder
 
 VERSION: Final = 1  # a new one changes every bit of Gaussian noise
 FINGERPRINT: Final = "ca071aa8089fa9a8"
+NORMAL_BITS: Final = 27  # behind the point of a normal number; five of the table are rounded off
+EXCESS: Final = POINT_BITS - NORMAL_BITS
+INPUT_SHIFT: Final = 64 - 1 - INPUT_BITS  # where a hash has U; above it is the sign
 _DIGITS: Final = 40
 
 

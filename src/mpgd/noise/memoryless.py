@@ -130,11 +130,15 @@ class GaussianNoise(MemorylessNoise):
     @property
     def driver(self) -> Driver:
         """The constants that all engines read."""
-        return normal_driver(math.sqrt(self.variance))
+        if "_driver" not in self.__dict__:  # a compiler cannot see into a cache
+            object.__setattr__(self, "_driver", normal_driver(math.sqrt(self.variance)))
+        found: Driver = self.__dict__["_driver"]
+        return found
 
     def draw(self, index: Tensor, key: Tensor | int) -> Tensor:
         """Return the values of the elements ``index`` under the key of one step."""
-        return integers(index, key).to(torch.float64) * self.driver.laminar_value
+        driver = self.driver
+        return integers(index, key, driver).to(torch.float64) * driver.laminar_value
 
 
 @dataclass(frozen=True)

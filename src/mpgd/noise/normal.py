@@ -14,16 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mpgd.maps.normal import normal_rows
-from mpgd.maps.rows import INPUT_BITS, POINT_BITS
+from mpgd.maps.normal import EXCESS, INPUT_SHIFT, NORMAL_BITS, normal_rows
+from mpgd.maps.rows import INPUT_BITS
 from mpgd.maps.tables import RETURN_ROW_BITS
 from mpgd.noise.counter import hash_elements
 from mpgd.noise.driver import Driver, Table
 from mpgd.noise.engines.tensor import lookup
 
-NORMAL_BITS: Final = 27  # behind the point
-INPUT_SHIFT: Final = 64 - 1 - INPUT_BITS  # where the hash has U
-EXCESS: Final = POINT_BITS - NORMAL_BITS  # bits of the table that are rounded off
 UNIT: Final = 2.0**-NORMAL_BITS
 
 
@@ -46,13 +43,13 @@ def normal_driver(deviation: float) -> Driver:
     )
 
 
-def integers(index: Tensor, key: Tensor | int) -> Tensor:
-    """Return standard normal numbers times 2^27, int64, of the elements ``index``."""
+def integers(index: Tensor, key: Tensor | int, driver: Driver | None = None) -> Tensor:
+    """Return standard normal numbers times 2^27, int64, of the elements ``index``.
+
+    A compiler cannot see into the cache of drivers, so who has one hands it over.
+    """
     h = hash_elements(index, key)
     U = ((h >> INPUT_SHIFT) & ((1 << INPUT_BITS) - 1)) | 1
-    q = (lookup(_table(), U) + (1 << (EXCESS - 1))) >> EXCESS
+    table = (normal_driver(1.0) if driver is None else driver).returns
+    q = (lookup(table, U) + (1 << (EXCESS - 1))) >> EXCESS
     return torch.where(h < 0, -q, q)
-
-
-def _table() -> Table:
-    return normal_driver(1.0).returns

@@ -169,7 +169,7 @@ def _draw(
             keys.append(key.to(device).expand(x.numel()))
         key, index = torch.cat(keys), torch.cat(indices)
         if driver.is_normal:
-            out = normal_term(index, key, values[0], dtype)
+            out = normal_term(driver, index, key, values[0], dtype)
         else:
             orbits = [local(states[k][orbit_name(number)]) for k in chosen]
             out = _advance(orbits, driver, key, index, values, dtype)

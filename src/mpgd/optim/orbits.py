@@ -245,11 +245,13 @@ def rounded(
     return rounding.rounded(new, hash_elements(index, key.to(device)), dtype)
 
 
-def normal_term(index: Tensor, key: Tensor, unit: Scalar, precision: torch.dtype) -> Tensor:
+def normal_term(
+    driver: Driver, index: Tensor, key: Tensor, unit: Scalar, precision: torch.dtype
+) -> Tensor:
     """Return normal values of a step's elements, where the integer 1 stands for ``unit``."""
     if not isinstance(unit, Tensor):
         unit = index.new_full((), unit, dtype=precision)
-    return integers(index, key).to(precision) * unit.to(index.device, precision)
+    return integers(index, key, driver).to(precision) * unit.to(index.device, precision)
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,12 +285,13 @@ class Draw:
         found = draw(driver, which, values)
         return found[0] - found[1] if self.settings.twins else found[0]
 
-    def _normal(self, _: Driver, which: int, values: tuple[Scalar, Scalar]) -> list[Tensor]:
+    def _normal(self, driver: Driver, which: int, values: tuple[Scalar, Scalar]) -> list[Tensor]:
         device = self.parameter.device
         index = self.place.index(device, self.part)
         index = flat_index(self.place.shape, device) if index is None else index
         keys = [step_key_tensor(self._key(number), self._turn) for number in self._numbers(which)]
-        return [normal_term(index, key.to(device), values[0], self.precision) for key in keys]
+        given = (values[0], self.precision)
+        return [normal_term(driver, index, key.to(device), *given) for key in keys]
 
     def _chaotic(self, driver: Driver, which: int, values: tuple[Scalar, Scalar]) -> list[Tensor]:
         index = self.place.index(self.parameter.device, self.part)

@@ -33,9 +33,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from mpgd.maps.normal import EXCESS, INPUT_SHIFT
 from mpgd.maps.rows import BEND_BITS, INPUT_BITS, POINT_BITS, POSITION_BITS
 from mpgd.maps.tables import RETURN_ROW_BITS
-from mpgd.noise import normal, rounding
+from mpgd.noise import rounding
 from mpgd.noise.counter import SIGNED_MULTIPLIER, SIGNED_STRIDE
 from mpgd.noise.driver import Driver
 from mpgd.noise.word import (
@@ -80,7 +81,7 @@ _DITHER_BITS, _INPUT_BITS, _INPUT_MASK = _C(DITHER_BITS), _C(INPUT_BITS), _C((1 
 _ROW_BITS, _ROW_SHIFT = _C(RETURN_ROW_BITS), _C(INPUT_BITS - RETURN_ROW_BITS)
 _POSITION_SHIFT = _C(INPUT_BITS - RETURN_ROW_BITS - POSITION_BITS)
 _BEND = _C((1 << BEND_BITS) - 1)
-_NORMAL_SHIFT, _EXCESS = _C(normal.INPUT_SHIFT), _C(normal.EXCESS)
+_NORMAL_SHIFT, _EXCESS = _C(INPUT_SHIFT), _C(EXCESS)
 _POINT_BITS, _CUT = _C(POINT_BITS), _C(POINT_BITS - FRACTION_BITS)
 
 

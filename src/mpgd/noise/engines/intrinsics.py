@@ -34,6 +34,7 @@ import llvmlite.ir as ir
 import numba.extending
 from numba import types
 
+from mpgd.maps.normal import EXCESS, INPUT_SHIFT
 from mpgd.maps.rows import INPUT_BITS
 from mpgd.noise.engines.vectors import (
     BIT,
@@ -50,7 +51,6 @@ from mpgd.noise.engines.vectors import (
     Code,
     longs,
 )
-from mpgd.noise.normal import EXCESS, INPUT_SHIFT
 from mpgd.noise.word import MAGNITUDE, NEGATIVE, SALT_SHIFT
 
 intrinsic: Any = numba.extending.intrinsic

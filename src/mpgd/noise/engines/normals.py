@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from mpgd.maps.normal import EXCESS
 from mpgd.maps.rows import BEND_BITS, INPUT_BITS
 from mpgd.maps.tables import RETURN_ROW_BITS
 from mpgd.noise.engines.compiled import inlined
 from mpgd.noise.engines.fused import Floats, hash_element
 from mpgd.noise.engines.intrinsics import leading_zeros, normal_eight
 from mpgd.noise.engines.vectors import WIDE
-from mpgd.noise.normal import EXCESS
 
 _u = np.uint64
 _UNIT, _HALF, _LAST_BIT = _u(1), _u(32), _u(63)
