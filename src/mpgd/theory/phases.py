@@ -40,7 +40,7 @@ Array = NDArray[np.float64]
 Gradient = Callable[[Array], Array]
 
 WIDE = 1e-4  # the part of n over which a far tail is differenced, so that it keeps its digits
-WALKED = 20_000  # steps that are walked one by one; more of them follow a formula
+WALKED = 2_000  # steps that are walked one by one; more of them follow a formula
 PLACES = 4001  # where a slope is looked at between two points
 
 

@@ -30,13 +30,13 @@ ROTATION: Final = Linear([[0.0, -1.0], [1.0, 0.0]])
 
 def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
     """Yield metrics and curves of each run."""
-    with _one_thread():
+    with one_thread():
         for run in runs:
             yield run, *work(run)
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """Keep torch to one thread: a second one gains little here and waits for any busy core."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
