@@ -1,4 +1,4 @@
-"""How MPGD leaves wells at the step sizes people use: force, threshold, and which minima it prefers.
+"""How MPGD leaves wells at usual step sizes: force, threshold, and which minima it prefers.
 
 In a laminar phase MPGD is descent on a tilted loss with the force F = sigma c0 eta^(gamma-1)
 (`mpgd.theory.phases`). Walkers in wells of one, two and ten dimensions are counted as they leave;
@@ -9,7 +9,7 @@ where the time is spent.
 Not in the paper, which has the limit only: Lim, Wan & Simsekli (2022), Theorem 4.1.
 """
 
-from mpgd.experiments.escape.runs import NEEDS, PARTS, label, tasks
+from mpgd.experiments.escape.runs import label, needs, tasks
 from mpgd.experiments.escape.section import blocks, told
 from mpgd.experiments.escape.training import train
 from mpgd.experiments.experiment import Experiment, Part
@@ -19,7 +19,7 @@ EXPERIMENT = Experiment(
     runs=tasks,
     train=train,
     told=told,
-    needs=lambda run: NEEDS.get(str(run.hyperparameters.get("part")), PARTS),
+    needs=needs,
     section=Part("Leaving wells at a finite step", blocks, place=12),
     on_request=True,
     seeded=False,

@@ -124,7 +124,9 @@ def draw_dimensions(ax: Any, records: Sequence[Record], title: str) -> None:
         (SKY, BLUE, ORANGE, RED),
         strict=True,
     ):
-        own = [r for r in records if (setting(r, "dimension"), setting(r, "rotation")) == (d, rotation)]
+        own = [
+            r for r in records if (setting(r, "dimension"), setting(r, "rotation")) == (d, rotation)
+        ]
         own.sort(key=lambda r: setting(r, "eta"))
         eta = [setting(r, "eta") for r in own]
         measured(ax, eta, own, color=color, label=f"{d} dimensions, {rotation}")
@@ -146,8 +148,13 @@ def draw_shares(ax: Any, records: Sequence[Record], title: str) -> None:
         force = [r.metrics["force"] for r in own]
         measured(ax, force, own, "share", color=color, label=NAMES[kind])
         if kind == "mpgd":
-            for key, style, name in (("theory", "-", "theory"), ("long_run", "--", "in the long run")):
-                ax.plot(force, [r.metrics[key] for r in own], style, color=color, lw=1.1, label=name)
+            for key, style, name in (
+                ("theory", "-", "theory"),
+                ("long_run", "--", "in the long run"),
+            ):
+                ax.plot(
+                    force, [r.metrics[key] for r in own], style, color=color, lw=1.1, label=name
+                )
             ax.axhline(own[0].metrics["levy"], color=color, ls=":", lw=1.1, label="Lévy limit")
     ax.set(xlabel="force F of a phase", ylabel="share of time in the wide well", title=title)
     ax.set(ylim=(0, 1), xscale="log", xticks=[1, 2, 3, 5, 7], xticklabels=["1", "2", "3", "5", "7"])
@@ -173,8 +180,13 @@ def draw_map(ax: Any, record: Record, title: str) -> None:
     for k, (name, (step, _, level)) in enumerate(SETTINGS.items()):
         ax.plot(step, level, "D", color=RED, ms=4)
         ax.annotate(
-            name, (step, level), (-5, -3 + 7 * (k == 1)), textcoords="offset points",
-            fontsize=7, ha="right", va="center",
+            name,
+            (step, level),
+            (-5, -3 + 7 * (k == 1)),
+            textcoords="offset points",
+            fontsize=7,
+            ha="right",
+            va="center",
         )
     ax.set(xscale="log", yscale="log", xlim=(eta[0], eta[-1]), ylim=(sigma[0], sigma[-1]))
     ax.set(xlabel="step size η", ylabel="σ", title=title)

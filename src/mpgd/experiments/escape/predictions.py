@@ -5,12 +5,11 @@ line and nothing is killed. Its stationary law gives the time spent on the right
 from a given start, the mean over the first cycles gives it over a finite time.
 
 Rotated wells with a driver for each coordinate: a phase of driver i pushes along the axis e_i, and
-towards wall j with force F |Q_ji| only. It leaves at the first wall, so n*_i is the crossing time at
-the force F max_j |Q_ji|, and the rate is the sum over the drivers of P(Z) P(N >= n*_i).
+towards wall j with force F |Q_ji| only. It leaves at the first wall, so n*_i is the crossing time
+at the force F max_j |Q_ji|, and the rate is the sum over the drivers of P(Z) P(N >= n*_i).
 
-Gaussian noise with the variance V of a step is a diffusion of temperature T = V / (2 eta) as eta -> 0.
-Its mean time to leave, from the place m, has a closed form, and Kramers' law is what that form tends
-to as T -> 0.
+Gaussian noise with the variance V of a step is a diffusion of temperature T = V / (2 eta) as
+eta -> 0. Its mean time to leave has a closed form, which tends to Kramers' law as T -> 0.
 """
 
 from typing import Any, Final
@@ -39,18 +38,22 @@ FINE: Final = 4001  # points of the diffusion's integrals
 
 
 def rates(h: Any) -> dict[str, float]:
-    """Return force, threshold, burst and the exit rates per unit of time, of the well in ``h``."""
+    """Return force, threshold, burst and the exit rates per unit of time, of the well in ``h``.
+
+    ``theory`` goes from phase to phase, ``one_phase`` from the minimum; both are for MPGD only.
+    """
     well = WELLS[h["well"]]
-    given = {name: h[name] for name in ("sigma", "gamma", "beta", "longest")}
-    walked, one = (
-        exit_rate(well.slope, well.walls, lr=h["eta"], start=start, **given)
-        for start in (None, well.minimum)
-    )
+    given = {name: h[name] for name in ("sigma", "gamma", "beta", "longest")} | {"lr": h["eta"]}
+    one = exit_rate(well.slope, well.walls, start=well.minimum, **given)
     c = constants(h["gamma"], h["longest"])
     kick = h["sigma"] * h["eta"] ** h["gamma"]
     found = {"force": one.force, "threshold": one.threshold, "burst": -kick * c.burst_value}
-    found |= {"theory": walked.per_time, "one_phase": one.per_time, "levy": one.levy}
-    return found | {"kramers": diffusion_rate(well, kick**2 * c.variance / (2.0 * h["eta"]))}
+    found["levy"] = one.levy
+    found["kramers"] = diffusion_rate(well, kick**2 * c.variance / (2.0 * h["eta"]))
+    if h["kind"] == "mpgd":
+        found["theory"] = exit_rate(well.slope, well.walls, **given).per_time
+        found["one_phase"] = one.per_time
+    return found
 
 
 def diffusion_rate(well: Well, T: float) -> float:
@@ -70,6 +73,15 @@ def diffusion_rate(well: Well, T: float) -> float:
     return float(T * np.exp(-R.max() / T) / time)
 
 
+def boxes(h: Any) -> dict[str, float]:
+    """Return force and rates in a box; aligned, it is left as often as all its sides are."""
+    given = {"lr": h["eta"], "sigma": h["sigma"], "gamma": h["gamma"]}
+    found = {"one_phase": rotated_rate(h), "levy": rotated_levy(h), "force": force_of(**given)}
+    if h["rotation"] == "aligned":
+        found["theory"] = h["dimension"] * exit_rate(lambda x: x, (-1.0, 1.0), **given).per_time
+    return found
+
+
 def rotated_rate(h: Any) -> float:
     """Return the rate per unit of time, one phase from the minimum, in rotated wells."""
     Q, eta, gamma = rotation(h["dimension"], h["rotation"]), h["eta"], h["gamma"]
@@ -86,12 +98,15 @@ def rotated_levy(h: Any) -> float:
 
 
 def shares(h: Any) -> dict[str, float]:
-    """Return force and burst, and the share of time in the wide well.
+    """Return the force, and for MPGD the burst and the share of time in the wide well.
 
     ``theory`` over the time of the walk, ``long_run`` for ever, ``by_rates`` for ever from the two
     exit rates alone, ``levy`` for ever in the limit of small steps and small sigma.
     """
     c, eta, gamma, sigma = constants(h["gamma"]), h["eta"], h["gamma"], h["sigma"]
+    force = force_of(lr=eta, sigma=sigma, gamma=gamma)
+    if h["kind"] != "mpgd":
+        return {"force": force}
     recursion = Recursion(two_slopes, eta, sigma * eta**gamma, gamma, None, c)
     grid = np.linspace(*SIDES, POINTS)
     phases = chain(recursion, grid, 0.0, "fresh", where=lambda x: x > 0.0)
@@ -103,7 +118,7 @@ def shares(h: Any) -> dict[str, float]:
     narrow, wide = leaves
     jumps = [levy_rate(sigma, gamma, w, w, (0.5, 0.0)) for w in (NARROW, WIDE)]
     return {
-        "force": force_of(lr=eta, sigma=sigma, gamma=gamma),
+        "force": force,
         "burst": -sigma * eta**gamma * c.burst_value,
         "theory": _share(phases, first_cycles(phases.matrix, np.asarray(start), cycles)),
         "long_run": _share(phases, law),

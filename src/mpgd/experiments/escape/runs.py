@@ -1,7 +1,7 @@
 """The wells, sizes and runs of the study of exits."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from mpgd.experiments.escape.wells import WELLS
@@ -33,16 +33,29 @@ class Sizes:
 
 FULL: Final = Sizes()
 
-RATES: Final = ("rate", "low", "high", "exits", "theory", "one_phase", "levy", "kramers")
+COUNTED: Final = ("rate", "low", "high", "exits", "force", "levy")
 NEEDS: Final = {
     "rate": Needs(
-        (*RATES, "force", "threshold", "burst"), choices={"well": tuple(WELLS), "kind": KINDS}
+        (*COUNTED, "kramers", "threshold", "burst"),
+        choices={"well": tuple(WELLS), "kind": KINDS},
     ),
-    "share": Needs(("share", "low", "high", "force", "theory", "long_run", "by_rates", "levy")),
-    "dimension": Needs(("rate", "low", "high", "exits", "one_phase", "levy", "force")),
+    "share": Needs(("share", "low", "high", "force"), choices={"kind": KINDS}),
+    "dimension": Needs((*COUNTED, "one_phase")),
     "map": Needs(curves=(("eta",), ("sigma",))),
 }
+CHAOTIC: Final = {  # what theory adds for MPGD
+    "rate": ("theory", "one_phase"),
+    "share": ("theory", "long_run", "by_rates", "levy"),
+}
 PARTS: Final = Needs(choices={"part": tuple(NEEDS)})
+
+
+def needs(run: Run) -> Needs:
+    """Return what the record of a run must hold."""
+    part = str(run.hyperparameters.get("part"))
+    found = NEEDS.get(part, PARTS)
+    further = CHAOTIC.get(part, ()) if run.hyperparameters.get("kind") == "mpgd" else ()
+    return replace(found, metrics=found.metrics + further)
 
 
 def tasks(protocol: str, seeds: Sequence[int], sizes: Sizes = FULL) -> list[Run]:

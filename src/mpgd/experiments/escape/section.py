@@ -1,6 +1,6 @@
 """What is said of exits: tables with intervals, figures, and which of two wells is preferred."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from mpgd.experiments.comparison import IncompleteError
@@ -42,8 +42,8 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     return [
         Text(
             "While a laminar phase lasts, MPGD is plain descent on the loss tilted by a force F = "
-            "σ c₀ η^(γ−1). A phase leaves a well only if F exceeds its steepest slope; then it must "
-            "last n* steps. The limit of small steps knows no such threshold."
+            "σ c₀ η^(γ−1). A phase leaves a well only if F exceeds its steepest slope; then it "
+            "must last n* steps. The limit of small steps knows no such threshold."
         ),
         _pictures(),
         Findings(RULE, tuple(findings(shares))),
@@ -58,10 +58,10 @@ def blocks(records: Sequence[Record]) -> list[Block]:
         ),
         Plate(
             "escape",
-            "Exits per unit of time, with 95 % intervals; a triangle is the upper end where no exit "
-            "was seen. Solid lines carry position and bursts from phase to phase, dashed ones are "
-            "one phase from the minimum, dotted ones the Lévy limit. For Gaussian noise the line is "
-            "that of the diffusion (Kramers), for stable noise Lévy's.",
+            "Exits per unit of time, with 95 % intervals; a triangle is the upper end where no "
+            "exit was seen. Solid lines carry position and bursts from phase to phase, dashed ones "
+            "are one phase from the minimum, dotted ones the Lévy limit. For Gaussian noise the line "
+            "is that of the diffusion (Kramers), for stable noise Lévy's.",
             tuple(_panels(rates, boxes)),
         ),
         step_table(rates),
@@ -145,9 +145,17 @@ RATE_COLUMNS: Final = ("measured", "95 % interval", "exits", "phase to phase", "
 
 def _rate_cells(r: Record) -> list[str]:
     m = r.metrics
-    ratio = f"{m['theory'] / m['rate']:.2f}" if m["rate"] else ""
     found = [f"{m['rate']:.3g}", f"[{m['low']:.3g}, {m['high']:.3g}]", f"{m['exits']:,.0f}"]
-    return [*found, f"{m['theory']:.3g}", ratio, f"{m['one_phase']:.3g}"]
+    return [*found, _number(m, "theory"), _ratio(m, "theory"), _number(m, "one_phase")]
+
+
+def _number(metrics: Mapping[str, float], name: str) -> str:
+    return f"{metrics[name]:.3g}" if name in metrics else ""
+
+
+def _ratio(metrics: Mapping[str, float], name: str) -> str:
+    """Return theory over measurement, where both are there."""
+    return f"{metrics[name] / metrics['rate']:.2f}" if name in metrics and metrics["rate"] else ""
 
 
 def step_table(rates: Sequence[Record]) -> Table:
@@ -192,7 +200,7 @@ def other_table(rates: Sequence[Record]) -> Table:
     ]
     return table(
         f"Other wells, noises, skewness and longest phases, γ = {GAMMA:g}: exits per unit of time. "
-        "Theory is that of MPGD with the same settings; Kramers is the diffusion of equal variance",
+        "Kramers is the diffusion of equal variance",
         ["noise and well", "σ", "η", "β", "longest", "F", *RATE_COLUMNS, "Lévy", "Kramers"],
         rows,
     )
@@ -218,8 +226,8 @@ def share_table(shares: Sequence[Record]) -> Table:
         )
     time = setting(own[0], "time")
     return table(
-        f"Two wells: share of the first {time:g} units of time in the wide one, with 95 % intervals "
-        "over walkers; theory over that time, in the long run, and from the two exit rates alone",
+        f"Two wells: share of the first {time:g} units of time in the wide one, with 95 % "
+        "intervals over walkers; theory over that time, in the long run, and from the exit rates",
         ["noise", "F", "η", "share", "95 % interval", "theory", "long run", "by rates", "Lévy"],
         rows,
     )
@@ -231,30 +239,26 @@ def box_table(boxes: Sequence[Record]) -> Table:
     own = sorted(
         boxes,
         key=lambda r: (
-            setting(r, "dimension"), kinds.index(setting(r, "rotation")), -setting(r, "eta"),
+            setting(r, "dimension"),
+            kinds.index(setting(r, "rotation")),
+            -setting(r, "eta"),
         ),
     )
-    rows = []
-    for r in own:
-        m = r.metrics
-        ratio = f"{m['one_phase'] / m['rate']:.2f}" if m["rate"] else ""
-        rows.append(
-            [
-                f"{setting(r, 'dimension')}, {setting(r, 'rotation')}",
-                f"{setting(r, 'eta'):g}",
-                f"{m['force']:.2f}",
-                f"{m['rate']:.3g}",
-                f"[{m['low']:.3g}, {m['high']:.3g}]",
-                f"{m['exits']:,.0f}",
-                f"{m['one_phase']:.3g}",
-                ratio,
-                f"{m['levy']:.3g}",
-            ]
-        )
+    rows = [
+        [
+            f"{setting(r, 'dimension')}, {setting(r, 'rotation')}",
+            f"{setting(r, 'eta'):g}",
+            f"{r.metrics['force']:.2f}",
+            *_rate_cells(r),
+            _ratio(r.metrics, "one_phase"),
+            f"{r.metrics['levy']:.3g}",
+        ]
+        for r in own
+    ]
     return table(
-        "Boxes in two and ten dimensions with a driver for each coordinate: exits per unit of time. "
-        "A phase of driver i pushes towards wall j with F |Q_ji| only",
-        ["dimensions", "η", "F", "measured", "95 % interval", "exits", "one phase", "ratio", "Lévy"],
+        "Boxes in two and ten dimensions with a driver for each coordinate: exits per unit of "
+        "time. A phase of driver i pushes towards wall j with F |Q_ji| only",
+        ["dimensions", "η", "F", *RATE_COLUMNS, "its ratio", "Lévy"],
         rows,
     )
 

@@ -56,15 +56,13 @@ def dimension(task: Run) -> Found:
     count = count_exits(
         make_noise(h["kind"], h["gamma"], h["beta"]),
         lambda x: x,
-        lambda x: (np.abs(x @ Q) > 1.0).any(axis=1),
+        lambda x: np.asarray((np.abs(x @ Q) > 1.0).any(axis=1)),
         0.0,
         h,
         task.seed,
         h["dimension"],
     )
-    force = predictions.force_of(lr=h["eta"], sigma=h["sigma"], gamma=h["gamma"])
-    found = {"one_phase": predictions.rotated_rate(h), "levy": predictions.rotated_levy(h)}
-    return _counted(count, h) | found | {"force": force}, {}
+    return _counted(count, h) | predictions.boxes(h), {}
 
 
 def _counted(count: Count, h: Any) -> dict[str, float]:

@@ -71,7 +71,7 @@ def count_exits(
     seed: int,
     dimension: int = 1,
 ) -> Count:
-    """Return the exits of ``h['walkers']`` walkers until there are enough, or it has taken too long.
+    """Return the exits of many walkers until there are enough, or it has taken too long.
 
     ``slope`` and ``outside`` take x (walker, coordinate). ``h`` has eta, sigma, gamma, walkers,
     exits (how many are enough) and time (units of it, at most).
@@ -83,7 +83,7 @@ def count_exits(
     exits = clock = steps = 0
     for block in values(noise, shape, seed):
         for v in block:
-            waiting = to_visit.any(axis=1)
+            waiting = np.asarray(to_visit.any(axis=1))
             clock += len(waiting) - int(np.count_nonzero(waiting))
             x += scale * v - eta * slope(x)
             x[waiting] = minimum

@@ -1,10 +1,10 @@
 """The losses that walkers leave: their slopes, their walls and their minima.
 
-    quadratic   R = x^2 / 2                        |x| < 1, steepest slope 1
-    cosine      R = (1 - cos(pi x)) / 2            |x| < 1, steepest slope pi / 2
-    two wells   height 1 each, half widths 1/2 and 3/2, minima at -1/2 and 3/2, barrier at 0:
-                R = (1 - cos(pi (x - c) / w)) / 2  slopes pi and pi / 3, quadratic walls outside
-    rotated     R = |x|^2 / 2 in d dimensions, walls |(Qx)_j| < 1, Q orthogonal
+quadratic   R = x^2 / 2                        |x| < 1, steepest slope 1
+cosine      R = (1 - cos(pi x)) / 2            |x| < 1, steepest slope pi / 2
+two wells   height 1 each, half widths 1/2 and 3/2, minima at -1/2 and 3/2, barrier at 0:
+R = (1 - cos(pi (x - c) / w)) / 2  slopes pi and pi / 3, quadratic walls outside
+rotated     R = |x|^2 / 2 in d dimensions, walls |(Qx)_j| < 1, Q orthogonal
 """
 
 from collections.abc import Callable
@@ -44,7 +44,7 @@ def two_wells(x: Array) -> Array:
     inner = 0.5 * (1.0 - np.cos(np.pi * (x - c) / w))
     left, right = np.minimum(x + NARROW, 0.0), np.maximum(x - WIDE, 0.0)
     outer = 0.5 * (STEEP * left**2 + GENTLE * right**2)
-    return np.where((x < -NARROW) | (x > WIDE), outer, inner)
+    return np.asarray(np.where((x < -NARROW) | (x > WIDE), outer, inner))
 
 
 def two_slopes(x: Array) -> Array:
@@ -68,6 +68,6 @@ def rotation(dimension: int, kind: str) -> Array:
     if kind == "aligned":
         return np.eye(dimension)
     if dimension == 2:
-        return np.array([[1.0, 1.0], [-1.0, 1.0]]) / np.sqrt(2.0)
+        return np.asarray(np.array([[1.0, 1.0], [-1.0, 1.0]]) * np.sqrt(0.5))
     q, r = np.linalg.qr(np.random.default_rng(0).normal(size=(dimension, dimension)))
     return np.asarray(q * np.sign(np.diag(r)))
