@@ -139,7 +139,6 @@ def draw_dimensions(ax: Any, records: Sequence[Record], title: str) -> None:
 
 def draw_shares(ax: Any, records: Sequence[Record], title: str) -> None:
     """Draw the time in the wide well against the force."""
-    ax.axvspan(1.0, np.pi / 3, color=GREY, alpha=0.2, lw=0)
     for slope in (np.pi / 3, np.pi):
         ax.axvline(slope, color=GREY, lw=0.8, ls=":")
     ax.axhline(0.5, color=GREY, lw=0.6)
@@ -159,7 +158,6 @@ def draw_shares(ax: Any, records: Sequence[Record], title: str) -> None:
     ax.set(xlabel="force F of a phase", ylabel="share of time in the wide well", title=title)
     ax.set(ylim=(0, 1), xscale="log", xticks=[1, 2, 3, 5, 7], xticklabels=["1", "2", "3", "5", "7"])
     ax.minorticks_off()
-    ax.legend(loc="upper left", fontsize=7)
 
 
 def draw_map(ax: Any, record: Record, title: str) -> None:

@@ -55,13 +55,14 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             "blue line is F = 1, dashed and solid lines are where one phase has 50 % and 90 % of "
             "the Lévy rate, the orange line is where one burst is as wide as the well.",
             tuple(_two_wells(shares, chart)),
+            legend=True,
         ),
         Plate(
             "escape",
             "Exits per unit of time, with 95 % intervals; a triangle is the upper end where no "
-            "exit was seen. Solid lines carry position and bursts from phase to phase, dashed ones "
-            "are one phase from the minimum, dotted ones the Lévy limit. For Gaussian noise the line "
-            "is that of the diffusion (Kramers), for stable noise Lévy's.",
+            "exit was seen. Solid lines carry position and bursts from phase to phase, dashed "
+            "ones are one phase from the minimum, dotted ones the Lévy limit. For Gaussian noise "
+            "the line is that of the diffusion (Kramers), for stable noise Lévy's.",
             tuple(_panels(rates, boxes)),
         ),
         step_table(rates),
