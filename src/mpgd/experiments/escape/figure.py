@@ -60,9 +60,17 @@ def draw_steps(ax: Any, records: Sequence[Record], title: str) -> None:
             y = np.maximum([r.metrics[key] for r in own], FLOOR / 10)
             ax.plot(eta, y, style, color=color, lw=1.1)
     top = max(r.metrics["levy"] for r in records)
-    ax.set(xscale="log", yscale="log", xlabel="step size η", ylabel="exits per unit of time")
+    _ticks(ax, records)
+    ax.set(yscale="log", xlabel="step size η", ylabel="exits per unit of time")
     ax.set(title=title, ylim=(FLOOR, 3 * top))
     ax.legend(loc="lower left")
+
+
+def _ticks(ax: Any, records: Sequence[Record]) -> None:
+    """Make the horizontal axis that of the step sizes there are."""
+    steps = sorted({setting(r, "eta") for r in records})
+    ax.set(xscale="log", xticks=steps, xticklabels=[f"{eta:g}" for eta in steps])
+    ax.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
 
 
 def _shade(record: Record) -> tuple[float, float]:
@@ -132,7 +140,8 @@ def draw_dimensions(ax: Any, records: Sequence[Record], title: str) -> None:
         measured(ax, eta, own, color=color, label=f"{d} dimensions, {rotation}")
         y = np.maximum([r.metrics["one_phase"] for r in own], FLOOR / 10)
         ax.plot(eta, y, "--", color=color, lw=1.1)
-    ax.set(xscale="log", yscale="log", title=title, ylim=(1e-5, None))
+    _ticks(ax, records)
+    ax.set(yscale="log", title=title, ylim=(1e-4, None))
     ax.set(xlabel="step size η", ylabel="exits per unit of time")
     ax.legend(loc="lower left", fontsize=7)
 

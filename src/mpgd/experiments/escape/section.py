@@ -67,6 +67,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
         ),
         step_table(rates),
         other_table(rates),
+        noise_table(rates),
         share_table(shares),
         box_table(boxes),
         paper_table(),
@@ -141,13 +142,18 @@ def findings(shares: Sequence[Record]) -> Iterator[Finding]:
         yield Finding(HEADLINE, "fresh signs", claim, word, reason)
 
 
-RATE_COLUMNS: Final = ("measured", "95 % interval", "exits", "phase to phase", "ratio", "one phase")
+RATE_COLUMNS: Final = ("measured", "exits", "phase to phase", "ratio", "one phase")
+
+
+def _measured(r: Record) -> str:
+    m = r.metrics
+    return f"{m['rate']:.3g} [{m['low']:.3g}, {m['high']:.3g}]"
 
 
 def _rate_cells(r: Record) -> list[str]:
     m = r.metrics
-    found = [f"{m['rate']:.3g}", f"[{m['low']:.3g}, {m['high']:.3g}]", f"{m['exits']:,.0f}"]
-    return [*found, _number(m, "theory"), _ratio(m, "theory"), _number(m, "one_phase")]
+    found = [_measured(r), f"{m['exits']:,.0f}", _number(m, "theory"), _ratio(m, "theory")]
+    return [*found, _number(m, "one_phase")]
 
 
 def _number(metrics: Mapping[str, float], name: str) -> str:
@@ -181,13 +187,12 @@ def step_table(rates: Sequence[Record]) -> Table:
 
 
 def other_table(rates: Sequence[Record]) -> Table:
-    """Return the table of all other counts in one dimension."""
-    order = ["mpgd", "gaussian", "stable"]
-    rest = [r for r in rates if r not in by_step(rates)]
-    rest.sort(key=lambda r: (order.index(r.run.scheme), setting(r, "well"), r.metrics["force"]))
+    """Return the table of all other counts of MPGD in one dimension."""
+    rest = [r for r in part(rates, kind="mpgd") if r not in by_step(rates)]
+    rest.sort(key=lambda r: (setting(r, "well"), setting(r, "longest") or 0, r.metrics["force"]))
     rows = [
         [
-            f"{figure.NAMES[r.run.scheme]}, {setting(r, 'well')}",
+            setting(r, "well"),
             f"{setting(r, 'sigma'):.3g}",
             f"{setting(r, 'eta'):g}",
             f"{setting(r, 'beta'):g}",
@@ -195,14 +200,39 @@ def other_table(rates: Sequence[Record]) -> Table:
             f"{r.metrics['force']:.2f}",
             *_rate_cells(r),
             f"{r.metrics['levy']:.3g}",
-            f"{r.metrics['kramers']:.3g}",
         ]
         for r in rest
     ]
     return table(
-        f"Other wells, noises, skewness and longest phases, γ = {GAMMA:g}: exits per unit of time. "
-        "Kramers is the diffusion of equal variance",
-        ["noise and well", "σ", "η", "β", "longest", "F", *RATE_COLUMNS, "Lévy", "Kramers"],
+        f"Wells, forces, skewness β and caps on the longest phase, γ = {GAMMA:g}: exits per unit "
+        "of time",
+        ["well", "σ", "η", "β", "cap", "F", *RATE_COLUMNS, "Lévy"],
+        rows,
+    )
+
+
+def noise_table(rates: Sequence[Record]) -> Table:
+    """Return the table of the other noises beside MPGD in the quadratic well."""
+    order = ["mpgd", "gaussian", "stable"]
+    own = [r for r in _plain(rates, kind=None) if setting(r, "sigma") in (0.3, 0.6, 1.0)]
+    own = [r for r in own if setting(r, "eta") in (0.02, 0.005)]
+    own.sort(key=lambda r: (setting(r, "eta"), setting(r, "sigma"), order.index(r.run.scheme)))
+    rows = [
+        [
+            figure.NAMES[r.run.scheme],
+            f"{setting(r, 'sigma'):g}",
+            f"{setting(r, 'eta'):g}",
+            _measured(r),
+            _number(r.metrics, "theory"),
+            f"{r.metrics['levy']:.3g}",
+            f"{r.metrics['kramers']:.3g}",
+        ]
+        for r in own
+    ]
+    return table(
+        f"Three noises in the quadratic well, γ = {GAMMA:g}: exits per unit of time, and what "
+        "theory says of MPGD, of stable noise (Lévy) and of the Gaussian (the diffusion of Kramers)",
+        ["noise", "σ", "η", "measured", "phase to phase", "Lévy", "Kramers"],
         rows,
     )
 
@@ -220,8 +250,7 @@ def share_table(shares: Sequence[Record]) -> Table:
                 figure.NAMES[r.run.scheme],
                 f"{m['force']:.2f}",
                 f"{setting(r, 'eta'):.2g}",
-                f"{m['share']:.3f}",
-                f"[{m['low']:.3f}, {m['high']:.3f}]",
+                f"{m['share']:.3f} [{m['low']:.3f}, {m['high']:.3f}]",
                 *(f"{m[name]:.3f}" if chaotic else "" for name in named),
             ]
         )
@@ -229,7 +258,7 @@ def share_table(shares: Sequence[Record]) -> Table:
     return table(
         f"Two wells: share of the first {time:g} units of time in the wide one, with 95 % "
         "intervals over walkers; theory over that time, in the long run, and from the exit rates",
-        ["noise", "F", "η", "share", "95 % interval", "theory", "long run", "by rates", "Lévy"],
+        ["noise", "F", "η", "share", "theory", "long run", "by rates", "Lévy"],
         rows,
     )
 
@@ -281,8 +310,8 @@ def paper_table() -> Table:
 def told(records: Sequence[Record]) -> Iterator[Said]:
     """Yield all tables, and what the two wells show."""
     rates, shares = part(records, part="rate"), part(records, part="share")
-    for found in (step_table(rates), other_table(rates), share_table(shares)):
-        yield as_told(found)
+    tables = (step_table(rates), other_table(rates), noise_table(rates), share_table(shares))
+    yield from map(as_told, tables)
     yield as_told(box_table(part(records, part="dimension")))
     yield as_told(paper_table())
     for finding in findings(shares):

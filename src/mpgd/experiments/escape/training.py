@@ -79,9 +79,10 @@ def share(task: Run) -> Found:
     each = time_right(
         make_noise(h["kind"], h["gamma"], h["beta"]), two_slopes, starts, h, task.seed
     )
+    each, wide = each[np.isfinite(each)], starts[np.isfinite(each)] == WIDE
     half = 1.96 * each.std(ddof=1) / np.sqrt(len(each))
     found = {"share": each.mean(), "low": each.mean() - half, "high": each.mean() + half}
-    curves = {"started_wide": [each[1::2].mean()], "started_narrow": [each[::2].mean()]}
+    curves = {"started_wide": [each[wide].mean()], "started_narrow": [each[~wide].mean()]}
     return {k: float(v) for k, v in found.items()} | predictions.shares(h), curves
 
 

@@ -98,15 +98,25 @@ def count_exits(
 
 
 def time_right(noise: Noise, slope: Slope, starts: Array, h: Any, seed: int) -> Array:
-    """Return for each walker the share of ``h['time']`` that it spends at x > 0."""
+    """Return for each walker the share of ``h['time']`` that it spends at x > 0.
+
+    A walker sets out when its driver has visited Z for the first time: the phase that a stationary
+    driver is in at the start is longer than others. Who has not set out has the share NaN.
+    """
     shape, eta = (len(starts), 1), h["eta"]
-    x, right, steps = starts[:, None].copy(), np.zeros(shape), int(h["time"] / eta)
-    scale, left = h["sigma"] * eta ** h["gamma"], steps
+    start = starts[:, None]
+    x, right, counted = start.copy(), np.zeros(shape), np.zeros(shape)
+    waiting, c0 = np.full(shape, isinstance(noise, ChaoticNoise)), constants(h["gamma"])
+    scale, left = h["sigma"] * eta ** h["gamma"], int(h["time"] / eta)
     for block in values(noise, shape, seed):
         for v in block[:left]:
             x += scale * v - eta * slope(x)
-            right += x > 0.0
+            np.copyto(x, start, where=waiting)
+            counted += ~waiting
+            right += (x > 0.0) & ~waiting
+            waiting &= np.abs(v) == c0.laminar_value
         left -= len(block)
         if left <= 0:
-            return np.asarray(right[:, 0] / steps)
+            with np.errstate(invalid="ignore"):
+                return np.asarray((right / counted)[:, 0])
     raise AssertionError("values never end")

@@ -230,14 +230,14 @@ export function drawWell({ moments, grid, loss, force, schemes }, key, k) {
   const [first, last] = [grid[0], grid.at(-1)];
   const narrow = plot.canvas.clientWidth < 170;
   const axis = key === "mpgd" ? { yName: "loss R", left: narrow ? 34 : 40 } : { left: 12, yTicks: false };
-  plot.begin({ x: [first, last], y: [-1.2, 3], xName: "x", title: narrow ? short : name, ...axis });
+  plot.begin({ x: [first, last], y: [-1.6, 3], xName: "x", title: narrow ? short : name, ...axis });
   const height = (x) => {
     const place = ((x - first) / (last - first)) * (grid.length - 1);
     const i = Math.min(Math.max(Math.floor(place), 0), grid.length - 2);
     return loss[i] + (place - i) * (loss[i + 1] - loss[i]);
   };
   plot.clipped(() => {
-    plot.line([0, 0], [-1.2, 3], { colour: "grid", width: 1 });
+    plot.line([0, 0], [-1.6, 3], { colour: "grid", width: 1 });
     if (key === "mpgd") {
       for (const chi of [-1, 1]) {
         const tilted = loss.map((r, i) => r - chi * force * grid[i]);
@@ -256,8 +256,8 @@ export function drawWell({ moments, grid, loss, force, schemes }, key, k) {
     plot.pen.globalAlpha = 1;
   });
   const share = `${Math.round(100 * schemes[key].wide[now])} %`;
-  const look = { colour: key, align: "center", weight: 700, size: 14 };
-  plot.label(share, plot.px(1.5), plot.box.bottom - 10, look);
+  const look = { colour: key, align: "center", weight: 700, size: narrow ? 11 : 14 };
+  plot.label(share, plot.px(1.7), plot.box.bottom - 10, look);
   plot.label(`${100 - Math.round(100 * schemes[key].wide[now])} %`, plot.px(-0.5), plot.box.bottom - 10, look);
   describe(`wells-${key}`, `${name}: ${share} of the walkers are in the wide well at step ${moments[now]}.`);
 }
@@ -281,7 +281,8 @@ export function drawSlope({ grid, slope, force, slopes: [wide, narrow] }) {
   });
   plot.label("+F", plot.box.right - 24, plot.py(force) + (force > 0.9 * reach ? 14 : -5), { colour: "quiet", weight: 700 });
   const held = force > narrow ? "no well" : force > wide ? "the narrow well" : "both wells";
-  plot.label(`holds: ${held}`, plot.box.left + 8, plot.box.top + 16, { colour: "burst", weight: 700 });
+  const corner = { colour: "burst", align: "right", weight: 700 };
+  plot.label(`holds: ${held}`, plot.box.right - 8, plot.box.bottom - 10, corner);
   describe("slope", `Slopes up to ${written(narrow)} and ${written(wide)}; a force of ${written(force)} is held by ${held}.`);
 }
 
@@ -289,7 +290,7 @@ export function drawSlope({ grid, slope, force, slopes: [wide, narrow] }) {
 export function drawShare({ moments, schemes }, k) {
   const plot = plots.share;
   const end = moments.at(-1);
-  plot.begin({ x: [0, end], y: [0, 1], xName: "step k", yName: "share in the wide well", left: 46, right: 66 });
+  plot.begin({ x: [0, end], y: [0, 1], xName: "step k", yName: "share in the wide well", left: 58, right: 76 });
   const now = latest(moments, k);
   plot.clipped(() => {
     plot.line([0, end], [0.5, 0.5], { colour: "soft", width: 1, dash: [2, 4] });
