@@ -231,7 +231,7 @@ def noise_table(rates: Sequence[Record]) -> Table:
     ]
     return table(
         f"Three noises in the quadratic well, γ = {GAMMA:g}: exits per unit of time, and what "
-        "theory says of MPGD, of stable noise (Lévy) and of the Gaussian (the diffusion of Kramers)",
+        "theory says of MPGD, of stable noise (Lévy) and of the Gaussian (diffusion, Kramers)",
         ["noise", "σ", "η", "measured", "phase to phase", "Lévy", "Kramers"],
         rows,
     )
