@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from mpgd.experiments.escape import predictions
 from mpgd.experiments.escape.walks import Count, count_exits, make_noise, time_right
 from mpgd.experiments.escape.wells import NARROW, WELLS, WIDE, rotation, two_slopes
-from mpgd.experiments.limit.training import one_thread
 from mpgd.experiments.store import Run
 from mpgd.experiments.training import Found, Result
 from mpgd.theory.exits import exit_rate
@@ -22,9 +21,8 @@ SPAN: Final = (1e-5, 0.2), (1e-3, 10.0)  # of eta and sigma in the map
 
 def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
     """Yield metrics and curves of each run."""
-    with one_thread():
-        for run in runs:
-            yield run, *work(run)
+    for run in runs:
+        yield run, *work(run)
 
 
 def work(task: Run) -> Found:
