@@ -26,7 +26,7 @@ class Sizes:
     fewer: int = 3_000  # of all others
     walkers: int = 4_000
     time: float = 400.0  # units of it, after which a count ends anyway
-    shared: int = 600  # walkers in the two wells
+    shared: int = 1_500  # walkers in the two wells
     horizon: float = 300.0  # units of time there
     rows: int = 25  # of the map, and its columns
 
