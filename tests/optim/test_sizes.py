@@ -165,7 +165,7 @@ def test_a_perturbation_larger_than_the_weights_is_warned_of(
 ) -> None:
     text = (
         rf"group 0 is larger than its weights, whose root mean square is 1.6: over "
-        rf"{WATCHED_STEPS} steps it comes to about .* times that, one burst to .* times; lower sigma"
+        rf"{WATCHED_STEPS} steps it comes to about .* times that, one burst to .* times; lower"
     )
     with pytest.warns(PerturbationWarning, match=text):
         perturb(SGD(weights(), 0.1), **given) if wrap else MPGD(weights(), 0.1, **given)
