@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 
 from mpgd.optim.settings import DEFAULTS, Settings, make_settings
 from mpgd.optim.sizes import accumulated, bursts, phase_pushes, root_mean_square, sizes_of
+from mpgd.optim.wrapper import Perturbed
 from mpgd.parameters import check_integer
 
 
@@ -141,11 +142,10 @@ def _size(
 
 def _slope(optimizer: Optimizer, number: int, group: dict[str, Any]) -> float | None:
     """Return what a force is measured against: the size of the gradient, or of an inner update."""
-    measured = getattr(optimizer, "measured_update", None)
-    if measured is not None:
-        return measured(number)
+    if isinstance(optimizer, Perturbed):
+        return optimizer.measured_update(number)
     gradients = [p.grad for p in group["params"] if p.grad is not None]
-    momentum, dampening = group.get("momentum", 0.0), group.get("dampening", 0.0)
+    momentum, dampening = (float(group.get(name, 0.0)) for name in ("momentum", "dampening"))
     if not gradients or momentum >= 1.0:
         return None
     return root_mean_square(gradients) * (1.0 - dampening) / (1.0 - momentum)

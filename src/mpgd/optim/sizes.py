@@ -78,8 +78,8 @@ def growth(noise: Noise, steps: int) -> float:
     """
     longest = noise.longest if isinstance(noise, ChaoticNoise) else None
     if longest is None or steps <= longest:
-        return float(steps) ** noise.exponent
-    return float(longest) ** noise.exponent * math.sqrt(steps / longest)
+        return math.pow(steps, noise.exponent)
+    return math.pow(longest, noise.exponent) * math.sqrt(steps / longest)
 
 
 def accumulated(settings: Settings, eta: float, steps: int) -> tuple[float, float]:
