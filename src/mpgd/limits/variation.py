@@ -19,6 +19,9 @@ skipping is known: Butkus & Norvaisa (2018) for real paths, Korepanov & Lyons (2
 spaces.
 """
 
+import math
+from typing import Final
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -26,6 +29,9 @@ from mpgd.limits._compiled import compiled
 from mpgd.limits._paths import Array, binary_exponent, checked_path
 
 __all__ = ["p_variation"]
+
+LARGE: Final = 2.0**900  # a sum beyond it, or below its inverse, may have lost digits
+HALVINGS: Final = 60  # of an interval of at most a few units
 
 
 def p_variation(path: ArrayLike, p: float) -> float:
@@ -57,8 +63,26 @@ def p_variation(path: ArrayLike, p: float) -> float:
     if p == 1:
         total = float(np.sqrt((np.diff(u, axis=0) ** 2).sum(axis=1)).sum())
     else:
-        total = compiled(_largest_sum, _bounding_boxes, _reach, _power)(u, p / 2.0) ** (1.0 / p)
+        total = _root_of_largest_sum(u, p) if (u != u[0]).any() else 0.0
     return float(np.ldexp(total, exponent))
+
+
+def _root_of_largest_sum(u: Array, p: float) -> float:
+    """Return V(n-1)^(1/p) of a path whose points are at most sqrt(d) apart, and 1/2 somewhere.
+
+    For large p these powers vanish or overflow: 0.9^8000 is no double. Only a scale near the
+    largest increment D will do. V is too small if the scale is above D and too large if it is
+    below, so the scale is found by halving; for p beyond all bounds it is the answer itself.
+    """
+    largest_sum = compiled(_largest_sum, _bounding_boxes, _reach, _power)
+    low, high, e = -1.0, 0.5 * math.log2(u.shape[1]), 0.0  # of log2 D
+    for _ in range(HALVINGS):
+        V = largest_sum(u * 2.0**-e, p / 2.0, LARGE)
+        if 1.0 / LARGE < V < LARGE:
+            return float(V ** (1.0 / p) * 2.0**e)
+        low, high = (low, e) if V < 1.0 else (e, high)
+        e = (low + high) / 2.0
+    return float(2.0**e)
 
 
 def _scaled_to_unit_range(u: Array) -> tuple[Array, int]:
@@ -79,8 +103,8 @@ def _turning_points(u: Array) -> Array:
     return turns
 
 
-def _largest_sum(u: Array, half: float) -> float:
-    """Return V(n-1), with |.|^p written as (|.|^2)^half."""
+def _largest_sum(u: Array, half: float, enough: float) -> float:
+    """Return V(n-1), with |.|^p written as (|.|^2)^half, or any V(j) beyond ``enough``."""
     n = len(u)
     size = 1
     while size < n:
@@ -116,6 +140,8 @@ def _largest_sum(u: Array, half: float) -> float:
                 if candidate > best:
                     best, previous = candidate, end
         V[j] = best
+        if best >= enough:
+            return best
     return float(V[n - 1])
 
 
