@@ -110,7 +110,7 @@ def _walked_back(before: Indices) -> Indices:
 
 
 def _largest_sum(u: Array, half: float, before: Indices) -> float:
-    """Return V(n-1), with |.|^p written as (|.|^2)^half; ``before`` becomes the best i of each j."""
+    """Return V(n-1), with |.|^p written as (|.|^2)^half; ``before`` becomes the best i of j."""
     n = len(u)
     size = 1
     while size < n:
