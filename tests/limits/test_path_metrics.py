@@ -77,7 +77,7 @@ def test_alpha_p_is_a_pseudo_metric_on_a_thousand_triples() -> None:
         around = (high[i, j] + high[j, k]) * (1.0 + 1e-12)
         assert low[i, k] <= around
         tight.append(high[i, k] <= around)
-    assert np.mean(tight) > 0.999  # the upper ends alone obey it nearly always
+    assert np.mean(tight) > 0.99  # the upper ends alone obey it nearly always
     apart = ~np.eye(PATHS, dtype=bool)
     assert np.median(1.0 - low[apart] / high[apart]) < 0.1  # the stated error, of the distance
 

@@ -3,6 +3,7 @@
 ``fast_slow``   the recursion: MPGD and every other fast-slow system
 ``marcus``      the equation it tends to, driven by stable processes
 ``flows``       couplings: constant, diagonal, linear, any field; their Marcus flows
+``coefficients``  coefficients that depend on m, and their distance in C^gamma
 ``drivers``     what may drive a recursion, and the law its sums tend to
 ``levy``        stable processes by their triplet and exponent
 ``symbol``      the symbol of the equation, and its index
@@ -19,6 +20,7 @@ Neither numba, scipy nor matplotlib is imported before it is needed.
 """
 
 from mpgd.limits._solution import Solution as Solution
+from mpgd.limits.coefficients import holder_distance as holder_distance
 from mpgd.limits.distances import Distance as Distance
 from mpgd.limits.distances import distances_in_law as distances_in_law
 from mpgd.limits.drivers import DrivingNoise as DrivingNoise
