@@ -71,7 +71,7 @@ def test_which_functions_take_m() -> None:
 
 
 def test_the_holder_distance_of_a_quadratic_in_closed_form() -> None:
-    """With f - g = c x^2 on [-1, 1]: sizes c and 2c, and |2c x - 2c y| / |x - y|^s is 2c 2^(1-s)."""
+    """With f - g = c x^2 on [-1, 1]: sizes c and 2c, and a quotient of 2c 2^(1-s) at most."""
     c, s = 0.3, 0.4
     found = holder_distance(lambda x: c * x**2, torch.zeros_like, -1.0, 1.0, 1.0 + s, points=20_000)
     exact = 2.0 * c + 2.0 * c * 2.0 ** (1.0 - s)

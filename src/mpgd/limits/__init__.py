@@ -7,6 +7,7 @@
 ``drivers``     what may drive a recursion, and the law its sums tend to
 ``levy``        stable processes by their triplet and exponent
 ``symbol``      the symbol of the equation, and its index
+``orbits``      any map with a neutral fixed point and any observable as a driver
 ``distances``   Kolmogorov, Wasserstein and energy distances of samples, with intervals
 ``variation``   the p-variation of a path
 ``skorokhod``   the J1 and SM1 distances between two step paths
@@ -29,6 +30,7 @@ from mpgd.limits.drivers import limit_law as limit_law
 from mpgd.limits.equations import forward_path as forward_path
 from mpgd.limits.equations import marcus_path as marcus_path
 from mpgd.limits.fast_slow import FastSlow as FastSlow
+from mpgd.limits.flows import Along as Along
 from mpgd.limits.flows import Constant as Constant
 from mpgd.limits.flows import Coupling as Coupling
 from mpgd.limits.flows import Diagonal as Diagonal
@@ -39,6 +41,8 @@ from mpgd.limits.levy import levy_exponent as levy_exponent
 from mpgd.limits.levy import levy_triplet as levy_triplet
 from mpgd.limits.marcus import MarcusSDE as MarcusSDE
 from mpgd.limits.marcus import coarsen as coarsen
+from mpgd.limits.orbits import NeutralMap as NeutralMap
+from mpgd.limits.orbits import OrbitNoise as OrbitNoise
 from mpgd.limits.path_functions import FlowPath as FlowPath
 from mpgd.limits.path_functions import PathFunction as PathFunction
 from mpgd.limits.path_functions import PathPair as PathPair

@@ -21,7 +21,7 @@ from torch import Tensor
 from mpgd.limits import _solution
 from mpgd.limits.coefficients import ChangingField, Coefficient, settle, takes_m
 from mpgd.limits.drivers import DrivingNoise, limit_law
-from mpgd.limits.flows import Coupling, CouplingLike, Diagonal, as_coupling
+from mpgd.limits.flows import Along, Coupling, CouplingLike, Diagonal, as_coupling
 from mpgd.limits.marcus import MarcusSDE, widths
 from mpgd.limits.streams import by_step
 from mpgd.noise import ChaoticNoise
@@ -143,7 +143,10 @@ class FastSlow:
             )
         given = [None] * len(self.couplings) if couplings is None else couplings
         pairs = [
-            (self._settled(f"couplings[{i}]", b, limit, points, notes), limit_law(noise))
+            (
+                _reduced(self._settled(f"couplings[{i}]", b, limit, points, notes), noise),
+                limit_law(noise),
+            )
             for i, ((b, noise), limit) in enumerate(zip(self.couplings, given, strict=True))
         ]
         return MarcusSDE(a, pairs, "; ".join(notes))
@@ -227,6 +230,12 @@ def _coupling(b: CouplingLike | ChangingField) -> Coupling | ChangingField:
     if isinstance(b, ChangingField):
         return b
     return ChangingField(b) if takes_m(b) else as_coupling(b)  # type: ignore[arg-type]
+
+
+def _reduced(b: CouplingLike, noise: DrivingNoise) -> CouplingLike:
+    """Return b, or b times v(0) where the components of a driver share one orbit."""
+    direction = getattr(noise, "direction", None)
+    return b if direction is None else Along(as_coupling(b), direction)
 
 
 def _fixed(function: Any, m: float, x: Tensor) -> Tensor:
