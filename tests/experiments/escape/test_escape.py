@@ -22,7 +22,9 @@ from mpgd.experiments.schema import problem
 from mpgd.experiments.store import Record, Run
 from mpgd.theory import force_of
 
-TINY = Sizes(exits=40, fewer=20, walkers=60, time=10.0, shared=20, horizon=10.0, rows=3)
+TINY = Sizes(
+    exits=40, fewer=20, walkers=60, time=10.0, patience=10.0, shared=20, horizon=10.0, rows=3
+)
 
 
 def pick(**wanted: Any) -> Run:
