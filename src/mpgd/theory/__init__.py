@@ -8,6 +8,12 @@ from mpgd.theory.generalization import (
     worst_gap,
 )
 from mpgd.theory.implicit import ImplicitRegularizer, implicit_regularizer
+from mpgd.theory.information import (
+    gaussian_information,
+    information_from_samples,
+    mutual_information,
+    renyi_divergence,
+)
 from mpgd.theory.tails import TailIndex, tail_index
 
 __all__ = [
@@ -16,8 +22,12 @@ __all__ = [
     "ImplicitRegularizer",
     "TailIndex",
     "WorstGap",
+    "gaussian_information",
     "generalization_bound",
     "implicit_regularizer",
+    "information_from_samples",
+    "mutual_information",
+    "renyi_divergence",
     "tail_index",
     "trajectory_dimension",
     "worst_gap",
