@@ -12,8 +12,10 @@ phases have at most L steps, that holds to N = L, and beyond the growth is N^(1/
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Iterable, Mapping
+from types import FrameType
 from typing import Any, Final
 
 import torch
@@ -134,9 +136,21 @@ def warn_if_large(number: int, group: Mapping[str, Any], settings: Settings) -> 
         f"burst to {short:.2g} times; lower sigma and mu (or force and decay), see "
         "mpgd.perturbation_sizes, or ignore mpgd.PerturbationWarning",
         PerturbationWarning,
-        stacklevel=2,
+        stacklevel=_level_of_user(),
     )
     return True
+
+
+def _level_of_user() -> int:
+    """Return how many calls up the first one is that is neither ours nor torch's."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back and _package(frame) in ("mpgd", "torch"):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 def _is_real(x: Tensor) -> bool:
