@@ -97,8 +97,8 @@ def root_mean_square(tensors: Iterable[Tensor]) -> float:
     """Return the root mean square of all elements of local parts; 0 if there are none.
 
     Examples:
-        >>> root_mean_square([torch.tensor([3.0, -3.0]), torch.tensor([[-3.0]])])
-        3.0
+        >>> root_mean_square([torch.tensor([6.0, -8.0]), torch.zeros(2)])
+        5.0
     """
     total, count = 0.0, 0
     for tensor in tensors:
