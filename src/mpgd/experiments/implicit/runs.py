@@ -86,15 +86,15 @@ class Case:
 
 @dataclass(frozen=True)
 class Counts:
-    """Numbers of paths, of the small losses and of the network."""
+    """Numbers of paths, of the small losses and of the network; m of the study of the ratio."""
 
     small: int = 100_000
     network: int = 20_000
+    ratio: tuple[int, ...] = (5, 20, 80, 160)
 
 
 FULL: Final = Counts()
 RATIO: Final = "ratio"  # the scheme of the study of a remark
-RATIO_M: Final = (5, 20, 80, 160)
 RATIO_SIZES: Final = ((0.0, 1.0), (1.0, 0.0))  # mu0, sigma0
 RATIO_NEEDS: Final = Needs(("trace", "third", "cross"), choices={"regime": ("fixed", "limit")})
 FIXED_STEPS: Final = 10
@@ -103,10 +103,10 @@ FIXED_STEPS: Final = 10
 def tasks(protocol: str, seeds: Sequence[int], counts: Counts = FULL) -> list[Run]:
     """Return every run; there is one protocol, and one seed."""
     found = [_run(name, case, counts) for name in PROBLEMS for case in cases(name)]
-    return found + ratio_runs()
+    return found + ratio_runs(counts)
 
 
-def ratio_runs() -> list[Run]:
+def ratio_runs(counts: Counts = FULL) -> list[Run]:
     """Return the runs for the remark that the lambda term is at most C/m times the trace term.
 
     At a fixed number of steps, and at k = 2 m, the regime of Theorem 4.1.
@@ -127,7 +127,7 @@ def ratio_runs() -> list[Run]:
             seed=0,
         )
         for mu0, sigma0 in RATIO_SIZES
-        for m in RATIO_M
+        for m in counts.ratio
         for regime, steps in (("fixed", FIXED_STEPS), ("limit", 2 * m))
     ]
 
