@@ -58,8 +58,8 @@ def ways() -> dict[str, Any]:
 
 def split(noise: ChaoticNoise) -> tuple[Any, Any, Any]:
     """Return the table, the rule and the values of a noise."""
-    table, threshold, product, c0, c1 = fused.arguments(noise.driver)
-    return table, (threshold, product), (c0, c1)
+    table, *rule, c0, c1 = fused.arguments(noise.driver)
+    return table, tuple(rule), (c0, c1)
 
 
 def odd_words(count: int) -> Any:
@@ -161,7 +161,7 @@ def test_avx512_packs_in_one_instruction(tmp_path: Any) -> None:
     code = (
         "from mpgd.noise.engines import fused; from numba import types as t; "
         "u32, f32, u64 = t.uint32[::1], t.float32[::1], t.uint64; "
-        "a = (u32, f32, t.int64, u64, u64[::1], u64, u64, t.float64, t.float64); "
+        "a = (u32, f32, t.int64, u64, u64[::1], u64, u64, u64, t.float64, t.float64); "
         "fused.advance_values.compile(a); "
         "text, = fused.advance_values.inspect_asm().values(); "
         "print(text.count('vpcompressd'), text.count('vpermd'))"

@@ -28,6 +28,8 @@ from mpgd.parameters import check_gamma, check_real
 
 Array = NDArray[np.float64]
 
+BEYOND = 1e100  # an s so large that the other terms of the expansion are nothing beside it
+
 
 @dataclass(frozen=True)
 class ThalerMap:
@@ -157,7 +159,7 @@ class ThalerMap:
     def abel(self, y: ArrayLike) -> Array:
         """Return A at every entry of ``y``: A(T y) = A(y) - 1 left of y*, A(1) = 0."""
         y = _unit(y)
-        z = np.maximum(y, 1e-300) ** -self.gamma / self.gamma
+        z = y**-self.gamma / self.gamma
         ends = self._panel_ends
         near = y > ends[-1]
         s = np.asarray(self._expansion(z))
@@ -218,12 +220,16 @@ class ThalerMap:
         return np.maximum(panel + x, 0.0)
 
     def _far_inverse(self, s: Array) -> Array:
+        beyond = s
+        far = s > BEYOND  # there A(y) is z to the last digit
+        s = np.minimum(s, BEYOND) if far.any() else s
         z = np.maximum(s - self.tables.constants[2], float(len(self.tables.panels)) / 2)
         for _ in range(40):
             step = (self._expansion(z) - s) / (1 + self.alpha / (2 * z))
             z = np.maximum(z - step, 1.0)
             if np.all(np.abs(step) <= 1e-16 * z):
                 break
+        z = np.where(far, beyond, z) if far.any() else z
         return np.asarray((self.gamma * z) ** -self.alpha)
 
 

@@ -15,9 +15,11 @@ from typing import Any, Final
 from torch import Tensor
 
 from mpgd.noise import ChaoticNoise, GaussianNoise, Noise, StableNoise
+from mpgd.noise.capped import check_longest
 from mpgd.noise.counter import make_key
 from mpgd.noise.driver import Driver
 from mpgd.noise.engines import check_engine, check_kernel
+from mpgd.noise.force import check_force, effective_sizes
 from mpgd.parameters import (
     FIRST_SIGNS,
     SIGN_RULES,
@@ -37,7 +39,7 @@ NoiseLike = str | Noise | tuple[Noise, Noise]
 KINDS: Final = ("chaotic", "gaussian", "stable")
 SCALINGS: Final = ("matched", "langevin")
 ORBITS: Final = ("multiplicative", "additive")
-COMMON: Final = ("signs", "first_sign", "engine")  # of two noises that keywords can say
+COMMON: Final = ("signs", "first_sign", "engine", "longest")  # of two noises that keywords can say
 TWIN: Final = 2  # drivers 0 and 1 have 2 and 3 as twins
 
 
@@ -59,6 +61,9 @@ class Keywords:
     stop: int | None = None
     seed: int = 0
     engine: str | None = None
+    longest: int | None = None
+    force: float | None = None
+    decay: float | None = None
 
 
 DEFAULTS: Final = Keywords()
@@ -70,8 +75,8 @@ class Settings:
     """What a step needs to know about a group.
 
     Attributes:
-        mu: the size of the multiplicative perturbation.
-        sigma: the size of the additive one.
+        mu: the size of the multiplicative perturbation, or decay / c0.
+        sigma: the size of the additive one, or force / c0.
         noises: the multiplicative and the additive noise.
         exponents: the powers of eta in front of them.
         twins: whether each noise is the difference of two independent ones.
@@ -137,20 +142,21 @@ def make_settings(group: Mapping[str, Any]) -> Settings:
     plain = check_keywords(group)
     noises, twins = _noises(plain)
     both = (_driver(noises[0]), _driver(noises[1]))
-    shared = bool(plain["shared_multiplicative"] and plain["mu"])
+    (mu, sigma), exponents = effective_sizes(plain, noises, _exponents(plain, noises))
+    shared = bool(plain["shared_multiplicative"] and mu)
     return Settings(
-        mu=plain["mu"],
-        sigma=plain["sigma"],
+        mu=mu,
+        sigma=sigma,
         noises=noises,
-        exponents=_exponents(plain, noises),
+        exponents=exponents,
         twins=twins,
         shared=shared,
         start=plain["start"],
         stop=plain["stop"],
         seed=plain["seed"],
         drivers=both,
-        engine=plain["engine"] if _is_known(plain, both) else "torch",
-        orbits=_orbits((bool(plain["mu"]) and not shared, bool(plain["sigma"])), noises, twins),
+        engine=plain["engine"] if _is_known((mu, sigma), both) else "torch",
+        orbits=_orbits((bool(mu) and not shared, bool(sigma)), noises, twins),
         tables=make_key(*(d.fingerprint if d else 0 for d in both)) if any(both) else None,
     )
 
@@ -210,6 +216,12 @@ def check_keywords(group: Mapping[str, Any]) -> dict[str, Any]:
         if stop < start:
             raise ValueError(f"stop must not come before start, which is {start}, got {stop}")
     check_engine(own["engine"])
+    longest = check_longest(own["longest"])
+    if longest is not None and own["noise"] not in ("chaotic", "gaussian"):
+        raise ValueError(
+            f"longest cuts the phases of chaotic noise, got longest={longest} with "
+            f"noise={own['noise']!r}; leave one of them out"
+        )
     return own | {
         "mu": check_nonnegative("mu", own["mu"]),
         "sigma": check_finite("sigma", own["sigma"]),
@@ -218,6 +230,8 @@ def check_keywords(group: Mapping[str, Any]) -> dict[str, Any]:
         "start": start,
         "stop": stop,
         "seed": check_seed(own["seed"]),
+        "longest": longest,
+        **check_force(own),
     }
 
 
@@ -295,7 +309,8 @@ def _noise(plain: Mapping[str, Any], gamma: float, beta: float) -> Noise:
     if plain["noise"] == "stable":
         return StableNoise(1.0 / gamma, beta)
     engine = None if plain["engine"] == "triton" else plain["engine"]  # scalars stay on the CPU
-    chaotic = ChaoticNoise(gamma, beta, plain["signs"], engine, plain["first_sign"])
+    rules = (plain["signs"], engine, plain["first_sign"], plain["longest"])
+    chaotic = ChaoticNoise(gamma, beta, *rules)
     if plain["noise"] == "chaotic":
         return chaotic
     if plain["scaling"] == "langevin":
@@ -312,9 +327,9 @@ def _exponents(plain: Mapping[str, Any], noises: tuple[Noise, Noise]) -> tuple[f
     return float(gamma[0]), float(gamma[1])
 
 
-def _is_known(plain: Mapping[str, Any], drivers: tuple[Driver | None, Driver | None]) -> bool:
+def _is_known(used: tuple[float, float], drivers: tuple[Driver | None, Driver | None]) -> bool:
     """Return whether the compiled kernels know all noises in use."""
-    return all(d or not plain[size] for d, size in zip(drivers, ("mu", "sigma"), strict=True))
+    return all(d or not size for d, size in zip(drivers, used, strict=True))
 
 
 def _driver(noise: Noise) -> Driver | None:
