@@ -276,3 +276,10 @@ def test_signs_with_mean_zero_after_all_are_accepted(noise: ChaoticNoise) -> Non
     same = ChaoticNoise(0.6, noise.beta)
     expected = coefficient(noise=same).coefficient
     assert coefficient(noise=noise).coefficient == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_mean_of_capped_phases_is_not_guessed() -> None:
+    capped = ChaoticNoise(0.6, 0.0, "product", first_sign="positive", longest=50)
+    with pytest.raises(ValueError, match="mean of noise with a longest phase .* got longest=50"):
+        mean_values(capped, 5)
+    assert not mean_values(ChaoticNoise(0.6, longest=50), 5).any()

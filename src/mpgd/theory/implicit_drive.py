@@ -97,4 +97,9 @@ def mean_values(noise: ChaoticNoise, steps: int) -> Tensor:
     size, t = (first, noise.beta) if noise.signs == "product" else (first - noise.beta, 0.0)
     if size == 0.0 or t == 1.0:  # at t = 1 this is E v(y_k), which is 0
         return torch.zeros(steps, dtype=torch.float64)
+    if noise.longest is not None:
+        raise ValueError(
+            "the mean of noise with a longest phase is known where it is 0 only: use "
+            f"signs='fresh' and first_sign='drawn', got longest={noise.longest}"
+        )
     return torch.from_numpy(size * twisted_mean(noise.gamma, t, steps))[:steps]
