@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.checkpoints import KINDS, VARIANTS, drivers_state, made, reloaded
+from tests.optim.checkpoints import KINDS, VARIANTS, drivers_state, made, reloaded, setting_name
 from tests.optim.workers import SETTINGS, run, same_bits, small_net, snapshot, train
 from torch import nn
 
@@ -28,13 +28,13 @@ def test_a_run_resumes_from_disk_bit_for_bit(
     """The new process knows the kind of optimizer; all settings come from the checkpoint."""
     steps = 100 if not variant else 20
     model = small_net()
-    optimizer = made(kind, model, named, **variant)
+    optimizer = made(kind, model, **variant)
     train(model, optimizer, range(10))
     saved = reloaded((model.state_dict(), optimizer.state_dict()), tmp_path)
     train(model, optimizer, range(10, 10 + steps))
     for mu in (SETTINGS["mu"], 0.0):  # an optimizer built with other settings takes the saved ones
         other = small_net(seed=9)
-        again = made(kind, other, named, mu=mu)
+        again = made(kind, other, mu=mu)
         other.load_state_dict(saved[0])
         again.load_state_dict(deepcopy(saved[1]))  # torch itself loads moments without a copy
         train(other, again, range(10, 10 + steps))
@@ -92,7 +92,7 @@ def test_a_copy_goes_on_bit_for_bit(
     kind: str, variant: dict[str, Any], named: bool, copy: Callable[[Any], Any]
 ) -> None:
     model = small_net()
-    optimizer = made(kind, model, named, **variant)
+    optimizer = made(kind, model, **variant)
     train(model, optimizer, range(5))
     other, again = copy((model, optimizer))
     assert same_bits(snapshot(again), snapshot(optimizer))
@@ -103,8 +103,9 @@ def test_a_copy_goes_on_bit_for_bit(
     assert same_bits(snapshot(again), snapshot(optimizer))
     late = nn.Parameter(torch.ones(3))
     again.add_param_group({"params": [("late", late) if named else late]})  # with the defaults
-    assert again.param_groups[1]["mu"] == SETTINGS["mu"]
-    assert again.param_groups[1]["gamma"] == again.param_groups[0]["gamma"]
+    mu, gamma = setting_name(again, "mu"), setting_name(again, "gamma")
+    assert again.param_groups[1][mu] == SETTINGS["mu"]
+    assert again.param_groups[1][gamma] == again.param_groups[0][gamma]
     again.load_state_dict(again.state_dict())
 
 

@@ -9,12 +9,16 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from mpgd.optim.settings import DEFAULTS, make_settings
+from mpgd.optim.settings import PREFIX, keywords_in, make_settings
 from mpgd.optim.update import strengths
 
 
 def param_groups(
-    model: nn.Module, perturb: Callable[[str, Tensor], bool] | str = "all", **settings: Any
+    model: nn.Module,
+    perturb: Callable[[str, Tensor], bool] | str = "all",
+    *,
+    wrapped: bool = False,
+    **settings: Any,
 ) -> list[dict[str, Any]]:
     """Return two groups: the parameters to perturb, with ``settings``, and the rest, plain.
 
@@ -23,6 +27,8 @@ def param_groups(
         perturb: a function of (name, parameter), or ``"all"``, ``"first"`` (the first module
             with parameters of its own, the input layer), ``"matrices"`` (no biases and norms:
             parameters of at least two dimensions).
+        wrapped: whether the groups are for an optimizer that `mpgd.perturb` wraps; settings then
+            have the prefix ``perturbation.``.
         settings: of the perturbed group, such as ``mu`` and ``sigma``.
 
     Examples:
@@ -38,8 +44,10 @@ def param_groups(
     outside = [(name, p) for name, p in named if name not in names]
     if not inside:
         raise ValueError(f"perturb chose none of {[name for name, _ in named]}")
-    groups: list[dict[str, Any]] = [{"params": inside, **settings}]
-    plain = {"mu": 0.0, "sigma": 0.0}
+    prefix = PREFIX if wrapped else ""
+    given = {prefix + name: value for name, value in settings.items()}
+    groups: list[dict[str, Any]] = [{"params": inside, **given}]
+    plain = {prefix + "mu": 0.0, prefix + "sigma": 0.0}
     return [*groups, {"params": outside, **plain}] if outside else groups
 
 
@@ -85,11 +93,11 @@ def perturbation_sizes(optimizer: Optimizer) -> list[PerturbationSize]:
         >>> round(perturbation_sizes(optimizer)[0].additive, 4)
         0.514
     """
-    return [_size({**vars(DEFAULTS), **group}) for group in optimizer.param_groups]
+    return [_size(group) for group in optimizer.param_groups]
 
 
 def _size(group: dict[str, Any]) -> PerturbationSize:
-    eta, settings = float(group["lr"]), make_settings(group)
+    eta, settings = float(group["lr"]), make_settings(keywords_in(group))
     if not settings.is_perturbed or eta == 0:
         return PerturbationSize(0.0, 0.0, eta)
     scales = strengths(eta, *settings.sizes, settings.exponents)
