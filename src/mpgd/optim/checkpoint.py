@@ -23,7 +23,7 @@ LARGE_KEYS: Final = frozenset(orbit_name(number) for number in range(2 * TWIN))
 ORBIT_KEYS: Final = LARGE_KEYS | {"shared", "shared_twin"}
 STEP_KEYS: Final = frozenset({"step", "shared_step"})
 ALL_KEYS: Final = ORBIT_KEYS | STEP_KEYS | {"key", "tables"}
-SINCE_THEN: Final = {"first_sign", "stream"}  # keywords that earlier checkpoints lack
+SINCE_THEN: Final = {"first_sign", "longest", "stream"}  # keywords that earlier checkpoints lack
 T = TypeVar("T")
 
 
@@ -143,6 +143,7 @@ def check_state(groups: Sequence[Any], state_dict: dict[str, Any]) -> list[dict[
         what = f"param_groups[{number}] of the state"
         keywords.append(_named(what, check_keywords, group))
         made.append(_named(what, make_settings, group))
+        _check_longest(number, groups[number], group, made[-1])
     leaders = {id(group["params"][0]) for group in groups if group["params"]}
     settings_of = [each for each, size in zip(made, sizes, strict=True) for _ in range(size)]
     for ordinal, (parameter, _group, values) in enumerate(pairs(groups, state_dict)):
@@ -170,6 +171,17 @@ def _check_names(names: list[Any]) -> None:
             raise ValueError(f"'params' of the state must be numbers or names, got {name!r}")
     if len(set(names)) < len(names):
         raise ValueError(f"'params' of the state must differ from each other, got {names}")
+
+
+def _check_longest(
+    number: int, own: dict[str, Any], saved: dict[str, Any], settings: Settings
+) -> None:
+    """Raise if a perturbed group was saved with another longest phase: its orbits are others."""
+    if settings.is_perturbed and own["longest"] != saved["longest"]:
+        raise ValueError(
+            f"param_groups[{number}] was saved with longest={saved['longest']}, the optimizer has "
+            f"longest={own['longest']}: build it with the same one"
+        )
 
 
 def _check_tensors(

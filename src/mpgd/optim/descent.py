@@ -73,6 +73,7 @@ class MPGD(Optimizer):
             operations; None: kernels where there are some.
         engine: ``"torch"``, ``"numba"`` or ``"triton"``; by default numba on a CPU and Triton on
             CUDA and ROCm, where they are installed.
+        longest: no laminar phase of chaotic noise has more steps than this; None sets no bound.
 
     Examples:
         >>> model = torch.nn.Linear(3, 1)
@@ -106,6 +107,7 @@ class MPGD(Optimizer):
         foreach: bool | None = None,
         fused: bool | None = None,
         engine: str | None = DEFAULTS.engine,
+        longest: int | None = DEFAULTS.longest,
         stream: int | str | None = DEFAULTS.stream,
     ) -> None:
         keywords = Keywords(
@@ -123,6 +125,7 @@ class MPGD(Optimizer):
             stop,
             seed,
             engine,
+            longest,
             stream,
         )
         self._current, self._number = Current(), operator.enrol(self)

@@ -11,9 +11,10 @@ and, with a shared multiplicative driver, the first parameter of the group holds
 orbit and its own step. Independent noises hold no orbit.
 
 Everything random follows from (seed, ordinal, driver number, element, step), where the step counts
-from ``start``, and the seed is one with its stream. So an orbit may be made anew, cut into shards or
-moved to another device without a change of its bits. What would change them: another ordinal, another order of the driver numbers
-(0 and 1, their twins 2 and 3), or a local index in the place of the whole tensor's.
+from ``start``, and the seed is one with its stream. So an orbit may be made anew, cut into shards
+or moved to another device without a change of its bits. What would change them: another ordinal,
+another order of the driver numbers (0 and 1, their twins 2 and 3), or a local index in the place
+of the whole tensor's.
 """
 
 from __future__ import annotations

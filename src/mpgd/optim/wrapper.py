@@ -78,6 +78,7 @@ def perturb(
     seed: int = DEFAULTS.seed,
     fused: bool | None = None,
     engine: str | None = DEFAULTS.engine,
+    longest: int | None = DEFAULTS.longest,
     stream: int | str | None = DEFAULTS.stream,
 ) -> Perturbed:
     """Return ``optimizer`` with chaotic perturbations added to every step.
@@ -102,6 +103,7 @@ def perturb(
         fused: whether compiled kernels are demanded or forbidden. The wrapped optimizer has a
             ``fused`` of its own, which stays as it is.
         engine: which engine advances the noise.
+        longest: the most steps a laminar phase has.
         stream: a name or number; optimizers of one training with other streams have other noise.
 
     Examples:
@@ -126,6 +128,7 @@ def perturb(
         stop,
         seed,
         engine,
+        longest,
         stream,
     )
     return Perturbed(optimizer, keywords, fused)
@@ -345,7 +348,11 @@ class Perturbed(Optimizer):
             given = hook(self, given) or given
         plain, groups, states = unpack(self.inner, given)
         saved = checkpoint.with_noises(self._own, {"param_groups": groups, "state": states})
-        settings = checkpoint.check_state(self.param_groups, saved)
+        own_groups = [
+            {**own, "params": group["params"]}
+            for group, own in zip(self.param_groups, self._own, strict=True)
+        ]
+        settings = checkpoint.check_state(own_groups, saved)
         load_inner(self.inner, plain)
         loaded = checkpoint.pairs(self.param_groups, saved)
         self._orbits = {p: checkpoint.own_state(values, p) for p, _, values in loaded if values}
