@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from mpgd.noise import ChaoticNoise
+from mpgd.noise.word import steps_to_go
 from mpgd.optim.orbits import needed, orbit_name
 from mpgd.optim.settings import DEFAULTS, NAMES, TWIN, Settings, check_keywords, make_settings
 from mpgd.optim.shards import local
@@ -211,18 +213,25 @@ def _check_tensors(
             )
         if found.dtype != dtype and (name not in ORBIT_KEYS or is_chaotic):
             raise ValueError(f"{name!r} of parameter {ordinal} must be {dtype}, got {found.dtype}")
-        _check_numbers(f"{name!r} of parameter {ordinal}", name, found)
+        _check_numbers(f"{name!r} of parameter {ordinal}", name, found, settings)
 
 
-def _check_numbers(what: str, name: str, found: Tensor) -> None:
-    """Raise on a count below 0, and on an orbit of floating-point numbers that are not finite.
+def _check_numbers(what: str, name: str, found: Tensor, settings: Settings) -> None:
+    """Raise on a count below 0, and on an orbit that is at no place it could be at.
 
-    Every 32-bit word is a place on a chaotic orbit, see `mpgd.noise.word`.
+    Every 32-bit word is a place on a chaotic orbit, see `mpgd.noise.word`, if phases may have any
+    length. Orbits of other noises must be finite.
     """
     if name in STEP_KEYS and not 0 <= int(found) < 2**62:
         raise ValueError(f"{what} must be at least 0 and below 2^62, got {int(found)}")
-    if name in ORBIT_KEYS and found.is_floating_point() and not bool(local(found).isfinite().all()):
+    if name not in ORBIT_KEYS:
+        return
+    if found.is_floating_point() and not bool(local(found).isfinite().all()):
         raise ValueError(f"{what} must be finite")
+    noise = settings.noises[int(name.startswith("additive"))]
+    longest = noise.longest if isinstance(noise, ChaoticNoise) else None
+    if longest is not None and bool((steps_to_go(local(found)) > longest).any()):
+        raise ValueError(f"{what} has a phase longer than longest={longest}: the word is damaged")
 
 
 def _check_parameter(ordinal: int, settings: Settings, values: dict[str, Any], leads: bool) -> None:

@@ -16,9 +16,10 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from mpgd.optim.settings import check_learning_rate
+from mpgd.parameters import check_flag
 
 OPTIONAL = ("momentum_buffer",)  # may be None until the first step
-HOW = ("foreach", "fused", "capturable", "differentiable")  # say how to compute, not what
+Known = dict[tuple[Any, ...], tuple[Tensor, dict[str, Any], dict[str, Any] | None]]
 
 
 def check_loaded(optimizer: Optimizer, names: Sequence[Set[str]]) -> None:
@@ -29,6 +30,7 @@ def check_loaded(optimizer: Optimizer, names: Sequence[Set[str]]) -> None:
         names: of the settings that each group must have.
     """
     is_torchs = type(optimizer).__module__.startswith("torch.optim.")
+    known: Known = {}
     ordinal = 0
     for number, group in enumerate(optimizer.param_groups):
         missing = names[number] - group.keys()
@@ -39,7 +41,10 @@ def check_loaded(optimizer: Optimizer, names: Sequence[Set[str]]) -> None:
         for parameter in group["params"]:
             values = optimizer.state.get(parameter)
             if is_torchs:
-                _check_shapes(optimizer, number, ordinal, parameter, values)
+                key = (number, parameter.dim(), parameter.dtype, parameter.device)
+                if key not in known:
+                    known[key] = _probed(optimizer, number, parameter)
+                _check_shapes(ordinal, parameter, values, *known[key])
             if isinstance(values, Mapping):
                 _check_values(ordinal, values)
             ordinal += 1
@@ -61,55 +66,70 @@ def _check_values(ordinal: int, values: Mapping[Any, Any]) -> None:
 
 
 def _check_shapes(
-    optimizer: Optimizer, number: int, ordinal: int, parameter: Tensor, values: Any
+    ordinal: int,
+    parameter: Tensor,
+    values: Any,
+    model: Tensor,
+    start: dict[str, Any],
+    stepped: dict[str, Any] | None,
 ) -> None:
     """Raise if a state lacks an entry, or one has not the shape that its class would give it."""
-    group = optimizer.param_groups[number]
-    start, model, stepped = _probed(optimizer, number, group, parameter)
-    if not values and values is not None and not start:
+    if not start and (values is None or values == {}):
         return  # it is made in the first step
-    if values is None and not start:
-        return
     if not isinstance(values, Mapping):
         raise ValueError(f"the state of parameter {ordinal} must be a dict, got {values!r}")
     for name, expected in (stepped or {}).items():
         if name not in values:
             raise ValueError(f"the state of parameter {ordinal} lacks {name!r}")
-        found = values[name]
-        if not isinstance(expected, Tensor) or (found is None and name in OPTIONAL):
-            continue
-        is_number = isinstance(found, (int, float)) and not isinstance(found, bool)
-        if expected.dim() == 0 and is_number:
-            continue
-        if not isinstance(found, Tensor):
-            raise ValueError(f"{name!r} of parameter {ordinal} must be a tensor, got {found!r}")
-        rule = parameter.shape if expected.shape == model.shape else expected.shape
-        if expected.shape in (model.shape, ()) and found.shape != rule:
-            raise ValueError(
-                f"{name!r} of parameter {ordinal} must have shape {tuple(rule)}, "
-                f"got {tuple(found.shape)}"
+        if isinstance(expected, Tensor) and not (values[name] is None and name in OPTIONAL):
+            _check_tensor(
+                f"{name!r} of parameter {ordinal}", parameter, values[name], model, expected
             )
 
 
-def _probed(
-    optimizer: Optimizer, number: int, group: Mapping[str, Any], parameter: Tensor
-) -> tuple[dict[str, Any], Tensor, dict[str, Any] | None]:
-    """Return the state of a small parameter before and after one step, and that parameter.
+def _check_tensor(
+    what: str, parameter: Tensor, found: Any, model: Tensor, expected: Tensor
+) -> None:
+    is_number = isinstance(found, (int, float)) and not isinstance(found, bool)
+    if expected.dim() == 0 and is_number:
+        return  # some write a count as a plain number
+    if not isinstance(found, Tensor):
+        raise ValueError(f"{what} must be a tensor, got {found!r}")
+    rule = parameter.shape if expected.shape == model.shape else expected.shape
+    if expected.shape in (model.shape, ()) and found.shape != rule:
+        raise ValueError(f"{what} must have shape {tuple(rule)}, got {tuple(found.shape)}")
 
-    The second state is None for a class that cannot take a step like this.
+
+def _probed(
+    optimizer: Optimizer, number: int, parameter: Tensor
+) -> tuple[Tensor, dict[str, Any], dict[str, Any] | None]:
+    """Return a small parameter, and its state before and after one step with a group's settings.
+
+    The second state is None for a class that takes no such step, one that needs a closure, sparse
+    gradients or a matrix.
     """
-    kind = type(optimizer)
-    names = inspect.signature(kind).parameters
-    given = {name: group[name] for name in names if name in group and name not in ("params", *HOW)}
-    model = nn.Parameter(torch.zeros((2,) * parameter.dim(), dtype=parameter.dtype))
+    group = optimizer.param_groups[number]
     try:
-        probe = kind([model], **given)
-    except (TypeError, ValueError) as error:
+        return _step_once(type(optimizer), group, parameter)
+    except Exception as error:
+        try:
+            _step_once(type(optimizer), optimizer.defaults, parameter)
+        except Exception:
+            return parameter, {}, None
         raise ValueError(f"param_groups[{number}]: {error}") from error
+
+
+def _step_once(
+    kind: type[Optimizer], group: Mapping[str, Any], like: Tensor
+) -> tuple[Tensor, dict[str, Any], dict[str, Any]]:
+    names = inspect.signature(kind).parameters
+    given = {name: group[name] for name in names if name in group and name != "params"}
+    for name in names.keys() & given.keys():
+        if isinstance(names[name].default, bool):
+            check_flag(name, given[name])
+    model = nn.Parameter(torch.zeros((2,) * like.dim(), dtype=like.dtype, device=like.device))
+    probe = kind([model], **given)
     start = dict(probe.state.get(model, {}))
     model.grad = torch.zeros_like(model)
-    try:
-        probe.step()
-    except Exception:  # one that needs a closure, sparse gradients or a matrix says so
-        return start, model, None
-    return start, model, dict(probe.state.get(model, {}))
+    probe.step()
+    return model, start, dict(probe.state.get(model, {}))

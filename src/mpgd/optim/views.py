@@ -12,8 +12,9 @@ so a view shows them as `Words`, which keep their dtype.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, MutableMapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -69,7 +70,15 @@ def kept(value: Any) -> Any:
     return value.as_subclass(Tensor) if isinstance(value, Words) else value
 
 
-class Entries(MutableMapping[Any, Any]):
+if TYPE_CHECKING:
+    _Live = dict[Any, Any]
+else:
+
+    class _Live(MutableMapping, dict):
+        """A dictionary to those who ask, which holds nothing itself: all goes to its methods."""
+
+
+class Entries(_Live):
     """The state of one parameter.
 
     Args:
@@ -105,8 +114,12 @@ class Entries(MutableMapping[Any, Any]):
     def __repr__(self) -> str:
         return repr(dict(self))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle as a plain dictionary, of the kind that weights_only loads."""
+        return OrderedDict, (), None, None, iter(list(self.items()))
 
-class BothStates(MutableMapping[Any, Any]):
+
+class BothStates(_Live):
     """Both states by parameter; empty in a test of truth as long as the inner one is.
 
     Distributed checkpoints ask that to see whether the inner optimizer must make its state. Entries
@@ -148,6 +161,10 @@ class BothStates(MutableMapping[Any, Any]):
     def __iter__(self) -> Iterator[Any]:
         return iter([*self._inner, *(p for p in self._orbits if p not in self._inner)])
 
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Return an entry if it is there; unlike ``[]``, never make one."""
+        return self[key] if self.__contains__(key) else default
+
     def __contains__(self, key: object) -> bool:
         return key in self._inner or (isinstance(key, Tensor) and key in self._orbits)
 
@@ -159,6 +176,10 @@ class BothStates(MutableMapping[Any, Any]):
 
     def __repr__(self) -> str:
         return repr(dict(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle as a plain dictionary, of the kind that weights_only loads."""
+        return OrderedDict, (), None, None, iter(list(self.items()))
 
 
 class _Part(MutableMapping[Any, Any]):
