@@ -119,7 +119,7 @@ def test_every_refusal_says_which_entry(kind: str, name: str, edit: Any, text: s
 INNER: list[tuple[str, Callable[[dict[str, Any]], Any], str]] = [
     ("no step", lambda s: s.pop("step"), "the state of parameter 1 lacks 'step'"),
     ("step", lambda s: s.update(step=torch.tensor(-2.0)), "'step' of parameter 1 must be at least"),
-    ("text", lambda s: s.update(exp_avg="x"), "'exp_avg' of parameter 1 must be a tensor, got 'x'"),
+    ("text", lambda s: s.update(exp_avg="x"), "'exp_avg' of parameter 1 must be a tensor .*'x'"),
     ("shape", lambda s: s.update(exp_avg=torch.ones(2)), r"'exp_avg' .* shape \(7,\), got \(2,\)"),
     ("meta", lambda s: s.update(exp_avg=s["exp_avg"].to("meta")), "'exp_avg' .* dense tensor"),
     ("ours", lambda s: s.update({"perturbation.step": torch.tensor(-1)}), "'step' .* at least 0"),
@@ -151,5 +151,6 @@ def test_a_word_beyond_the_longest_phase_is_refused() -> None:
     optimizer = made("mpgd", small_net(), engine="torch", longest=100)
     saved = deepcopy(optimizer.state_dict())
     saved["state"][1]["additive"][3] = 2**30
-    with pytest.raises(ValueError, match=r"'additive' of parameter 1 has a phase longer than .*100"):
+    text = r"'additive' of parameter 1 has a phase longer than .*100"
+    with pytest.raises(ValueError, match=text):
         optimizer.load_state_dict(saved)

@@ -20,7 +20,7 @@ from torch.optim import Optimizer
 from torch.optim import optimizer as machinery
 
 from mpgd.optim.checkpoint import SINCE_THEN, as_mapping, in_words
-from mpgd.optim.inside import check_loaded
+from mpgd.optim.inside import check_loaded, check_saved, is_torchs
 from mpgd.optim.orbits import State
 from mpgd.optim.settings import NAMES, PREFIX
 from mpgd.optim.views import is_ours, split
@@ -55,7 +55,7 @@ def bare_step(inner: Optimizer) -> Callable[..., Any] | None:
     Torch wraps it to set whether gradients are on, and breaks the graph there on purpose. A
     perturbed step has turned them off already.
     """
-    if not type(inner).__module__.startswith("torch.optim."):
+    if not is_torchs(inner):
         return None
     function: Any = type(inner).step
     while hasattr(function, "__wrapped__"):
@@ -180,6 +180,8 @@ def load_inner(inner: Optimizer, saved: Any) -> None:
     before = dict(inner.__dict__)
     names = [inner.defaults.keys() & group.keys() for group in inner.param_groups]
     try:
+        if _is_usual(inner, saved) or is_torchs(inner):
+            check_saved(inner, saved)
         if type(inner).load_state_dict is not Optimizer.load_state_dict:
             trial = _copied(inner)
             if trial is not None:

@@ -1,7 +1,7 @@
 """Whether an optimizer that has loaded a checkpoint can step from it.
 
 Torch loads a state without looking into it, and a missing or wrong entry shows at the next step,
-half of which is done by then. Here a small parameter takes one step with the same class and
+half of which is done by then. Here a small parameter takes two steps with the same class and
 settings; its state shows which entries there must be, and of which shape.
 """
 
@@ -22,32 +22,49 @@ OPTIONAL = ("momentum_buffer",)  # may be None until the first step
 Known = dict[tuple[Any, ...], tuple[Tensor, dict[str, Any], dict[str, Any] | None]]
 
 
+def is_torchs(optimizer: Optimizer) -> bool:
+    """Return whether an optimizer is one of torch's own."""
+    return type(optimizer).__module__.startswith("torch.optim.")
+
+
+def check_saved(optimizer: Optimizer, saved: Mapping[str, Any]) -> None:
+    """Raise if a state dict of torch's form is none that the optimizer's class has written.
+
+    Of a class that is not torch's own nothing is known but that tensors have memory and counts are
+    not negative.
+    """
+    known: Known = {}
+    ordinal = 0
+    for number, (own, group) in enumerate(
+        zip(optimizer.param_groups, saved["param_groups"], strict=True)
+    ):
+        if "lr" in group:
+            check_learning_rate(group["lr"])
+        for parameter, name in zip(own["params"], group["params"], strict=True):
+            values = saved["state"].get(name)
+            if is_torchs(optimizer):
+                key = (number, parameter.dim(), parameter.dtype, parameter.device)
+                if key not in known:
+                    known[key] = _probed(optimizer, number, {**own, **group}, parameter)
+                _check_shapes(ordinal, parameter, values, *known[key])
+            if isinstance(values, Mapping):
+                _check_values(ordinal, values)
+            ordinal += 1
+
+
 def check_loaded(optimizer: Optimizer, names: Sequence[Set[str]]) -> None:
-    """Raise if a group or a state is one that the optimizer's class could not have made.
+    """Raise if a group of an optimizer that has loaded a state lacks a setting it had before.
 
     Args:
         optimizer: which has loaded a checkpoint.
         names: of the settings that each group must have.
     """
-    is_torchs = type(optimizer).__module__.startswith("torch.optim.")
-    known: Known = {}
-    ordinal = 0
     for number, group in enumerate(optimizer.param_groups):
         missing = names[number] - group.keys()
         if missing:
             raise ValueError(f"param_groups[{number}] lacks {sorted(missing)}")
         if "lr" in group:
             check_learning_rate(group["lr"])
-        for parameter in group["params"]:
-            values = optimizer.state.get(parameter)
-            if is_torchs:
-                key = (number, parameter.dim(), parameter.dtype, parameter.device)
-                if key not in known:
-                    known[key] = _probed(optimizer, number, parameter)
-                _check_shapes(ordinal, parameter, values, *known[key])
-            if isinstance(values, Mapping):
-                _check_values(ordinal, values)
-            ordinal += 1
 
 
 def _check_values(ordinal: int, values: Mapping[Any, Any]) -> None:
@@ -93,33 +110,32 @@ def _check_tensor(
     is_number = isinstance(found, (int, float)) and not isinstance(found, bool)
     if expected.dim() == 0 and is_number:
         return  # some write a count as a plain number
-    if not isinstance(found, Tensor):
-        raise ValueError(f"{what} must be a tensor, got {found!r}")
+    if not isinstance(found, Tensor) or found.is_complex() != expected.is_complex():
+        raise ValueError(f"{what} must be a tensor like {expected.dtype}, got {found!r}")
     rule = parameter.shape if expected.shape == model.shape else expected.shape
     if expected.shape in (model.shape, ()) and found.shape != rule:
         raise ValueError(f"{what} must have shape {tuple(rule)}, got {tuple(found.shape)}")
 
 
 def _probed(
-    optimizer: Optimizer, number: int, parameter: Tensor
+    optimizer: Optimizer, number: int, group: Mapping[str, Any], parameter: Tensor
 ) -> tuple[Tensor, dict[str, Any], dict[str, Any] | None]:
-    """Return a small parameter, and its state before and after one step with a group's settings.
+    """Return a small parameter, and its state before and after steps with a group's settings.
 
     The second state is None for a class that takes no such step, one that needs a closure, sparse
     gradients or a matrix.
     """
-    group = optimizer.param_groups[number]
     try:
-        return _step_once(type(optimizer), group, parameter)
+        return _stepped(type(optimizer), group, parameter)
     except Exception as error:
         try:
-            _step_once(type(optimizer), optimizer.defaults, parameter)
+            _stepped(type(optimizer), optimizer.defaults, parameter)
         except Exception:
             return parameter, {}, None
         raise ValueError(f"param_groups[{number}]: {error}") from error
 
 
-def _step_once(
+def _stepped(
     kind: type[Optimizer], group: Mapping[str, Any], like: Tensor
 ) -> tuple[Tensor, dict[str, Any], dict[str, Any]]:
     names = inspect.signature(kind).parameters
@@ -131,5 +147,6 @@ def _step_once(
     probe = kind([model], **given)
     start = dict(probe.state.get(model, {}))
     model.grad = torch.zeros_like(model)
-    probe.step()
+    for _ in range(2):  # a dampening is not used before the second
+        probe.step()
     return model, start, dict(probe.state.get(model, {}))
