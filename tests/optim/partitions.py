@@ -60,7 +60,7 @@ def partition(rank: int, folder: str) -> Any:
         optimizer = zero(kind, model)
         train_odd(model, optimizer, range(5))
         optimizer.consolidate_state_dict(to=0)
-        content = [optimizer.state_dict() if rank == 0 else None]
+        content = [deepcopy(optimizer.state_dict()) if rank == 0 else None]
         torch.distributed.broadcast_object_list(content, src=0)
         weights = deepcopy(model.state_dict())
         train_odd(model, optimizer, range(5, 10))

@@ -28,13 +28,13 @@ def test_a_run_resumes_from_disk_bit_for_bit(
     """The new process knows the kind of optimizer; all settings come from the checkpoint."""
     steps = 100 if not variant else 20
     model = small_net()
-    optimizer = made(kind, model, **variant)
+    optimizer = made(kind, model, named, **variant)
     train(model, optimizer, range(10))
     saved = reloaded((model.state_dict(), optimizer.state_dict()), tmp_path)
     train(model, optimizer, range(10, 10 + steps))
     for mu in (SETTINGS["mu"], 0.0):  # an optimizer built with other settings takes the saved ones
         other = small_net(seed=9)
-        again = made(kind, other, mu=mu)
+        again = made(kind, other, named, mu=mu)
         other.load_state_dict(saved[0])
         again.load_state_dict(deepcopy(saved[1]))  # torch itself loads moments without a copy
         train(other, again, range(10, 10 + steps))
@@ -92,7 +92,7 @@ def test_a_copy_goes_on_bit_for_bit(
     kind: str, variant: dict[str, Any], named: bool, copy: Callable[[Any], Any]
 ) -> None:
     model = small_net()
-    optimizer = made(kind, model, **variant)
+    optimizer = made(kind, model, named, **variant)
     train(model, optimizer, range(5))
     other, again = copy((model, optimizer))
     assert same_bits(snapshot(again), snapshot(optimizer))

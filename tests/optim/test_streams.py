@@ -106,11 +106,8 @@ def test_what_shares_its_noise_on_purpose_is_not_warned_of() -> None:
     larger = adamw([9, 9])
     for optimizer in (one, larger):  # one after the other, not together
         run(optimizer, 3)
-    plain = adamw([9, 9])
-    plain.param_groups[0]["perturbation.sigma"] = 0.0
-    plain.state.clear()
-    plain._orbits.clear()
-    alternate(one, plain)
+    inner = torch.optim.AdamW(parameters([9, 9]), lr=0.05)
+    alternate(larger, perturb(inner))  # which perturbs nothing
 
 
 def test_an_optimizer_that_is_gone_is_not_warned_of() -> None:

@@ -16,6 +16,7 @@ from mpgd.parameters import (
     check_flag,
     check_integer,
     check_nonnegative,
+    check_stream,
 )
 
 Number: TypeAlias = (
@@ -52,6 +53,7 @@ class Settings:
     stop: int | None
     seed: int | Array
     longest: int | None = None
+    stream: int | str | None = None
 
     def __post_init__(self) -> None:
         check_learning_rate(self.learning_rate)
@@ -63,6 +65,7 @@ class Settings:
         if self.stop is not None and check_integer("stop", self.stop, 0, MOST_STEPS) < start:
             raise ValueError(f"stop must not come before start, which is {start}, got {self.stop}")
         check_seed_or_array(self.seed)
+        check_stream(self.stream)
         _ = self.sources  # which checks the rest
 
     @property

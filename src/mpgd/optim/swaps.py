@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, MutableMapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from mpgd.noise.counter import make_key
@@ -63,6 +64,7 @@ def _cut(state: State, parameter: Tensor) -> State:
     found = dict(state)
     for name in {orbit_name(number) for number in range(2 * TWIN)} & state.keys():
         word, index = local(state[name]).to(device).reshape(-1), place.index(device)
-        part = word if index is None else word[index.reshape(-1)]
+        size = torch.Size(place.shape).numel()
+        part = word[:size] if index is None else word[index.reshape(-1)]
         found[name] = like(parameter, part.reshape(place.shape).clone())
     return found
