@@ -25,7 +25,13 @@ LARGE_KEYS: Final = frozenset(orbit_name(number) for number in range(2 * TWIN))
 ORBIT_KEYS: Final = LARGE_KEYS | {"shared", "shared_twin"}
 STEP_KEYS: Final = frozenset({"step", "shared_step"})
 ALL_KEYS: Final = ORBIT_KEYS | STEP_KEYS | {"key", "tables"}
-SINCE_THEN: Final = {"first_sign", "longest", "stream"}  # keywords that earlier checkpoints lack
+SINCE_THEN: Final = {  # keywords that earlier checkpoints lack
+    "first_sign",
+    "longest",
+    "force",
+    "decay",
+    "stream",
+}
 T = TypeVar("T")
 
 

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from mpgd.noise.force import overridden
 from mpgd.optim import checkpoint, operator, rows
 from mpgd.optim.descent import MPGD, refuse_sparse, step_size
 from mpgd.optim.inner import (
@@ -47,91 +48,16 @@ from mpgd.optim.settings import (
     PREFIX,
     Current,
     Keywords,
-    NoiseLike,
-    Pair,
     Settings,
     check_keywords,
     check_learning_rate,
     find_engine,
 )
 from mpgd.optim.shards import local
+from mpgd.optim.sizes import root_mean_square, warn_if_large
 from mpgd.optim.streams import TURN, take_turn
 from mpgd.optim.swaps import follow
 from mpgd.optim.views import BothStates, split
-
-
-def perturb(
-    optimizer: Optimizer,
-    *,
-    mu: float = DEFAULTS.mu,
-    sigma: float = DEFAULTS.sigma,
-    gamma: Pair = DEFAULTS.gamma,
-    beta: Pair = DEFAULTS.beta,
-    symmetric: bool = DEFAULTS.symmetric,
-    noise: NoiseLike = DEFAULTS.noise,
-    scaling: str = DEFAULTS.scaling,
-    signs: str = DEFAULTS.signs,
-    first_sign: str = DEFAULTS.first_sign,
-    shared_multiplicative: bool = DEFAULTS.shared_multiplicative,
-    start: int = DEFAULTS.start,
-    stop: int | None = DEFAULTS.stop,
-    seed: int = DEFAULTS.seed,
-    fused: bool | None = None,
-    engine: str | None = DEFAULTS.engine,
-    longest: int | None = DEFAULTS.longest,
-    stream: int | str | None = DEFAULTS.stream,
-) -> Perturbed:
-    """Return ``optimizer`` with chaotic perturbations added to every step.
-
-    Args:
-        optimizer: any torch optimizer whose groups have an ``lr``. The keywords are those of
-            `mpgd.MPGD`; a group that has one of them with the prefix, such as
-            ``"perturbation.sigma"``, keeps its own, and may be changed there later.
-        mu: the size of the multiplicative perturbation.
-        sigma: the size of the additive one.
-        gamma: the exponent of the noise, a number or a pair (multiplicative, additive).
-        beta: its skewness, a number or such a pair.
-        symmetric: take differences of two independent drivers.
-        noise: a word, a noise, or a pair of noises.
-        scaling: of Gaussian noise.
-        signs: the rule of the signs.
-        first_sign: how the first sign is found.
-        shared_multiplicative: one scalar multiplicative driver for all coordinates.
-        start: the first step that is perturbed.
-        stop: the first step that is not any more.
-        seed: of the noise.
-        fused: whether compiled kernels are demanded or forbidden. The wrapped optimizer has a
-            ``fused`` of its own, which stays as it is.
-        engine: which engine advances the noise.
-        longest: the most steps a laminar phase has.
-        stream: a name or number; optimizers of one training with other streams have other noise.
-
-    Examples:
-        >>> model = torch.nn.Linear(3, 1)
-        >>> optimizer = perturb(torch.optim.AdamW(model.parameters(), lr=1e-3), sigma=0.1)
-        >>> model(torch.ones(5, 3)).square().mean().backward()
-        >>> optimizer.step()
-        >>> optimizer.param_groups[0]["perturbation.sigma"] = 0.05
-    """
-    keywords = Keywords(
-        mu,
-        sigma,
-        gamma,
-        beta,
-        symmetric,
-        noise,
-        scaling,
-        signs,
-        first_sign,
-        shared_multiplicative,
-        start,
-        stop,
-        seed,
-        engine,
-        longest,
-        stream,
-    )
-    return Perturbed(optimizer, keywords, fused)
 
 
 class Perturbed(Optimizer):
@@ -143,10 +69,13 @@ class Perturbed(Optimizer):
         inner: the wrapped optimizer. It shares ``param_groups``.
 
     Examples:
+        >>> from mpgd import perturb
         >>> inner = torch.optim.Adagrad([torch.nn.Parameter(torch.ones(2))], lr=0.1)
         >>> perturb(inner, mu=0.1).inner is inner
         True
     """
+
+    _warned = False  # whether the size of the perturbation was complained about
 
     def __init__(self, optimizer: Optimizer, keywords: Keywords, fused: bool | None = None) -> None:
         if not isinstance(optimizer, Optimizer):
@@ -170,6 +99,8 @@ class Perturbed(Optimizer):
             for number in range(len(plain)):
                 self._choose_engine(number)
             self._ensure_states()
+            for number in range(len(plain)):
+                self._warn_once(number)
         except Exception:
             for group in optimizer.param_groups:
                 drop_own(group)
@@ -223,6 +154,7 @@ class Perturbed(Optimizer):
         super().__setstate__(state)
         self._current, self._number = Current(PREFIX), operator.enrol(self)
         self._bare = bare_step(self.inner)
+        self._measures, self._updates = False, dict[int, float | None]()
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group to both; the orbits of the others are left alone."""
@@ -238,6 +170,12 @@ class Perturbed(Optimizer):
                 self._orbits.pop(parameter, None)
             self._own.pop()
             raise
+        self._warn_once(len(self._own) - 1)
+
+    def _warn_once(self, number: int) -> None:
+        if not self._warned:
+            group = self.param_groups[number]
+            self._warned = warn_if_large(number, group, self._current.of(number, group))
 
     def _choose_engine(self, number: int) -> None:
         group, own = self.param_groups[number], self._own[number]
@@ -296,12 +234,26 @@ class Perturbed(Optimizer):
                 check_learning_rate(group["lr"])
                 params = group["params"]
                 check_orbits(params, [self._orbits[p] for p in params], settings)
-        old = {p: local(p).clone() for _, g, s in perturbed if s.mu for p in g["params"]}
+        measures = self._measures and not torch.compiler.is_compiling()
+        chosen = [g for _, g, s in perturbed if s.mu or measures]
+        old = {p: local(p).clone() for g in chosen for p in g["params"]}
         checked = () if closure is None else (_checked(closure, groups),)
         loss = inner_step(self.inner, self._bare, *checked)
+        if measures:
+            self._updates = {k: _update_size(g, old) for k, g, _ in perturbed}
+            self._measures = False
         for number, group, settings in perturbed:
             self._displace_group(number, group, settings, old)
         return loss
+
+    def measured_update(self, number: int) -> float | None:
+        """Return the root mean square of the inner update over lr, of a group's last measured step.
+
+        The next step measures it again: that takes a copy of the parameters, so it is done only
+        when it was asked for.
+        """
+        self._measures = True
+        return self._updates.get(number)
 
     def _displace_group(
         self, number: int, group: dict[str, Any], settings: Settings, old: dict[Tensor, Tensor]
@@ -362,6 +314,13 @@ class Perturbed(Optimizer):
             post_hook(self)
 
 
+def _update_size(group: dict[str, Any], old: dict[Tensor, Tensor]) -> float | None:
+    """Return the root mean square of what the inner optimizer did to a group, over lr."""
+    eta = float(group["lr"])
+    moved = [local(p) - old[p] for p in group["params"] if p.grad is not None]
+    return root_mean_square(moved) / eta if moved and eta else None
+
+
 def _checked(closure: Callable[[], Any], groups: list[dict[str, Any]]) -> Callable[[], Any]:
     """Return a closure that refuses sparse gradients before the inner optimizer sees them."""
 
@@ -381,7 +340,7 @@ def _check_group(given: Mapping[str, Any], group: Mapping[str, Any]) -> dict[str
             f"every group needs an 'lr' to scale the perturbation, got {sorted(group)}"
         )
     check_learning_rate(group["lr"])
-    return check_keywords({**given, **split(group)[1]})
+    return check_keywords(overridden(given, split(group)[1]))
 
 
 def _warn_of_keywords(number: int, names: set[str]) -> None:

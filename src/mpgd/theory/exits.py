@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mpgd.noise.capped import check_longest
 from mpgd.parameters import (
     SIGN_RULES,
     check_beta,
@@ -39,7 +40,6 @@ from mpgd.theory.phase_kernel import Recursion, chain
 from mpgd.theory.phases import (
     PLACES,
     Gradient,
-    check_longest,
     constants,
     crossing_time,
     phase_tail,

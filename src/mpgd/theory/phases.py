@@ -11,8 +11,7 @@ in gradients, M in curvatures. A visit to Z begins a phase of N laminar steps wi
     P(N >= n) = (H(Y(n)) - H(Y(n+1))) / P(Z),     Y(n) the n-th left preimage of 1,
 
 since H is invariant: of the mass of (0, Y(n)], what does not come from (0, Y(n+1)] comes from Z.
-With phases capped at L steps the law is the same up to L and 0 beyond; then a cycle of a phase and
-its visit has (1 - H(Y(L+1))) / P(Z) steps in the mean, and c1 follows from a mean of zero.
+With phases capped at some longest one the law is that of `mpgd.noise.capped`.
 
 The paper has none of this. The map and its letters: Lim, Wan & Simsekli (2022), Section 2.
 """
@@ -27,11 +26,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mpgd.maps import ThalerMap
+from mpgd.noise.capped import capped_law, check_longest
 from mpgd.noise.driver import values
 from mpgd.parameters import (
     check_finite,
     check_gamma,
-    check_integer,
     check_nonnegative,
     check_positive,
 )
@@ -40,7 +39,7 @@ Array = NDArray[np.float64]
 Gradient = Callable[[Array], Array]
 
 WIDE = 1e-4  # the part of n over which a far tail is differenced, so that it keeps its digits
-WALKED = 20_000  # steps that are walked one by one; more of them follow a formula
+WALKED = 2_000  # steps that are walked one by one; more of them follow a formula
 PLACES = 4001  # where a slope is looked at between two points
 
 
@@ -121,9 +120,12 @@ def phase_tail(n: ArrayLike, gamma: float, longest: int | None = None) -> Array:
         >>> phase_tail([0, 1, 10, 100], 0.6).round(6).tolist()
         [1.0, 0.622874, 0.063244, 0.001411]
         >>> phase_tail([10, 11], 0.6, longest=10).round(6).tolist()
-        [0.063244, 0.0]
+        [0.063666, 0.0]
     """
     T, n = ThalerMap(gamma), np.asarray(n, dtype=np.float64)
+    survival = _survival(gamma, longest)
+    if len(survival):
+        return np.asarray(survival[np.minimum(np.ceil(n).astype(np.int64), len(survival) - 1)])
     middle, half = n + 0.5, np.maximum(0.5, WIDE * n)
     ends = (T.cdf(T.abel_inverse(middle + side * half)) for side in (-1.0, 1.0))
     near, far = ends
@@ -131,21 +133,28 @@ def phase_tail(n: ArrayLike, gamma: float, longest: int | None = None) -> Array:
     return np.asarray(found if longest is None else np.where(n <= longest, found, 0.0))
 
 
-def phase_steps(n: ArrayLike, gamma: float) -> Array:
+def _survival(gamma: float, longest: int | None) -> Array:
+    """Return P(N >= n) for n = 0, 1, ... and a last 0 where a short cap changes the law.
+
+    A phase that is cut leaves the next visit at another place, and so changes the next length too.
+    """
+    held = capped_law(gamma, longest).survival if longest is not None else np.zeros(0)
+    return np.append(held, 0.0) if len(held) else held
+
+
+def phase_steps(n: ArrayLike, gamma: float, longest: int | None = None) -> Array:
     """Return E min(N, n), the sum of P(N >= k) over k = 1 ... n.
 
     Examples:
         >>> bool(np.isclose(phase_steps(3, 0.6), phase_tail([1, 2, 3], 0.6).sum()))
         True
     """
-    T = ThalerMap(gamma)
+    T, survival = ThalerMap(gamma), _survival(gamma, longest)
+    if len(survival):
+        sums = np.cumsum(survival) - survival[0]
+        return np.asarray(sums[np.minimum(np.asarray(n, dtype=np.int64), len(sums) - 1)])
     first, last = (T.cdf(T.abel_inverse(np.asarray(k, dtype=np.float64) + 1.0)) for k in (0, n))
     return np.asarray((first - last) / T.burst_probability)
-
-
-def check_longest(longest: object) -> int | None:
-    """Return the cap on a phase, None or an integer of at least 1."""
-    return None if longest is None else check_integer("longest", longest, 1)
 
 
 @dataclass(frozen=True)
@@ -173,14 +182,12 @@ def constants(gamma: float, longest: int | None = None) -> Constants:
 
     Examples:
         >>> round(constants(0.6, longest=10).burst_probability, 4)
-        0.3149
+        0.314
     """
     gamma, longest = check_gamma(gamma), check_longest(longest)
-    c0, c1 = values(gamma)
     if longest is None:
-        return Constants(ThalerMap(gamma).burst_probability, c0, c1)
-    p = 1.0 / (1.0 + float(phase_steps(longest, gamma)))
-    return Constants(p, c0, -c0 * (1.0 - p) / p)
+        return Constants(ThalerMap(gamma).burst_probability, *values(gamma))
+    return Constants(capped_law(gamma, longest).burst_probability, *values(gamma, longest))
 
 
 def crossing_time(
