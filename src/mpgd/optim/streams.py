@@ -46,7 +46,7 @@ def take_turn(optimizer: Any) -> None:
     TURN.seen.add(pair)
     other: Any = OPTIMIZERS.get(last)
     if other is not None and _collide(optimizer, other):
-        warnings.warn(TEXT, UserWarning, stacklevel=4)
+        warnings.warn(TEXT, UserWarning, stacklevel=5)  # past torch's wrappers of step
 
 
 def _collide(one: Any, other: Any) -> bool:
