@@ -11,7 +11,7 @@ from tests.conftest import LEVEL
 
 from mpgd import ChaoticNoise, ThalerMap, levels
 from mpgd.noise import position
-from mpgd.theory import crossing_time, decay_of, force_of, phase_tail, phases
+from mpgd.theory import crossing, crossing_time, decay_of, force_of, phase_tail
 from mpgd.theory.phases import constants, phase_steps
 
 GAMMAS = [0.55, 0.6, 0.7, 0.9]
@@ -123,7 +123,7 @@ def test_the_formula_agrees_with_the_walk(wall: float, monkeypatch: pytest.Monke
         return np.sin(2.0 * x)
 
     walked = crossing_time(slope, 0.1, wall, lr=0.003, force=1.1)
-    monkeypatch.setattr(phases, "WALKED", 0)
+    monkeypatch.setattr(crossing, "WALKED", 0)
     assert abs(crossing_time(slope, 0.1, wall, lr=0.003, force=1.1) - walked) <= 1
     assert walked > 500
 

@@ -36,16 +36,9 @@ from mpgd.parameters import (
     check_nonnegative,
     check_positive,
 )
+from mpgd.theory.crossing import PLACES, Gradient, crossing_time, slope_at
 from mpgd.theory.phase_kernel import Recursion, chain
-from mpgd.theory.phases import (
-    PLACES,
-    Gradient,
-    constants,
-    crossing_time,
-    phase_tail,
-    slope_at,
-    unit,
-)
+from mpgd.theory.phases import constants, phase_tail, unit
 
 Array = NDArray[np.float64]
 

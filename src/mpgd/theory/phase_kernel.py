@@ -29,7 +29,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpgd.theory.phases import Constants, Gradient, phase_steps, phase_tail, slope_at
+from mpgd.theory.crossing import Gradient, slope_at
+from mpgd.theory.phases import Constants, phase_steps, phase_tail
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]

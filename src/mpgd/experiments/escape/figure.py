@@ -63,7 +63,7 @@ def draw_steps(ax: Any, records: Sequence[Record], title: str) -> None:
     _ticks(ax, records)
     ax.set(yscale="log", xlabel="step size η", ylabel="exits per unit of time")
     ax.set(title=title, ylim=(FLOOR, 3 * top))
-    ax.legend(loc="lower left")
+    ax.legend(loc="lower left", fontsize=7)
 
 
 def _ticks(ax: Any, records: Sequence[Record]) -> None:

@@ -26,9 +26,10 @@ from mpgd.experiments.escape.wells import (
     rotation,
     two_slopes,
 )
+from mpgd.theory.crossing import crossing_time
 from mpgd.theory.exits import exit_rate, levy_rate
 from mpgd.theory.phase_kernel import Chain, Recursion, chain
-from mpgd.theory.phases import constants, crossing_time, force_of, phase_tail
+from mpgd.theory.phases import constants, force_of, phase_tail
 
 Array = NDArray[np.float64]
 

@@ -26,7 +26,8 @@ class Sizes:
     fewer: int = 3_000  # of all others
     walkers: int = 4_000
     time: float = 400.0  # units of it, after which a count ends anyway
-    shared: int = 600  # walkers in the two wells
+    patience: float = 2_500.0  # the same in the table of step sizes
+    shared: int = 1_500  # walkers in the two wells
     horizon: float = 300.0  # units of time there
     rows: int = 25  # of the map, and its columns
 
@@ -74,7 +75,8 @@ def _rates(sizes: Sizes) -> Iterator[Run]:
     few = usual | {"exits": sizes.fewer}
     for gamma in (0.6, 0.7):
         for eta in ETAS:
-            yield _run("mpgd", **usual | {"gamma": gamma, "eta": eta, "exits": sizes.exits})
+            h = {"gamma": gamma, "eta": eta, "exits": sizes.exits, "time": sizes.patience}
+            yield _run("mpgd", **usual | h)
     for force in (0.7, 0.85, 1.0, 1.15, 1.3, 1.6, 2.0, 3.0):
         sigma = round(levels(lr=0.005, gamma=GAMMA, force=force).sigma, 6)
         yield _run("mpgd", **few | {"eta": 0.005, "sigma": sigma})
