@@ -14,6 +14,7 @@ from tests.jax import expected
 from tests.noise.integer_reference import Reference
 
 from mpgd import ChaoticNoise
+from mpgd.jax import mpgd as mpgd_transformation
 from mpgd.jax import noise, orbits, pairs
 from mpgd.noise import counter
 from mpgd.noise.driver import make_driver
@@ -117,3 +118,14 @@ def test_every_kind_of_word_steps_like_the_reference(beta: float, signs: str) ->
         jnp.asarray(True),
     )
     assert np.array_equal(np.asarray(found).view(np.uint32), following)
+
+
+@pytest.mark.parametrize("stream", [None, 0, 2**64 - 1, "generator"])
+def test_a_stream_is_torchs(stream: int | str | None) -> None:
+    """The seed of a stream, and the words of an optimizer that has one."""
+    seed = counter.seed_of(SEED, stream)
+    if stream is not None:
+        assert number(pairs.seed_of(SEED, stream)) == seed  # type: ignore[arg-type]
+    state = mpgd_transformation(0.1, sigma=0.2, seed=SEED, stream=stream).init(jnp.ones(50))
+    expected_words = ChaoticNoise(0.6).init(50, seed, driver_id=1).word
+    assert np.array_equal(np.asarray(state.words["additive"]), expected_words.numpy())

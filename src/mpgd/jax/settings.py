@@ -18,6 +18,7 @@ from mpgd.parameters import (
     check_flag,
     check_integer,
     check_nonnegative,
+    check_stream,
 )
 
 Number: TypeAlias = (
@@ -56,6 +57,7 @@ class Settings:
     longest: int | None = None
     force: float | None = None
     decay: float | None = None
+    stream: int | str | None = None
 
     def __post_init__(self) -> None:
         check_learning_rate(self.learning_rate)
@@ -68,6 +70,7 @@ class Settings:
         if self.stop is not None and check_integer("stop", self.stop, 0, MOST_STEPS) < start:
             raise ValueError(f"stop must not come before start, which is {start}, got {self.stop}")
         check_seed_or_array(self.seed)
+        check_stream(self.stream)
         _ = self.sources  # which checks the rest
 
     @property

@@ -55,6 +55,7 @@ def mpgd(
     longest: int | None = None,
     force: float | None = None,
     decay: float | None = None,
+    stream: int | str | None = None,
 ) -> optax.GradientTransformationExtraArgs:
     """Return gradient descent with chaotic, heavy-tailed perturbations.
 
@@ -80,6 +81,7 @@ def mpgd(
         force: instead of sigma: a step pushes by force eta v2/c0, in units of the gradient,
             whatever eta is; with symmetric by up to twice that.
         decay: instead of mu: the weight decay, or growth, of a laminar phase.
+        stream: a name or number; trees of one training with other streams have other noise.
 
     Its ``update`` needs the parameters. Where they are blocks of larger arrays, as in
     `jax.shard_map`, it also needs ``index``, a tree of `mpgd.jax.element_index`.
@@ -109,6 +111,7 @@ def mpgd(
         longest,
         force,
         decay,
+        stream,
     )
 
     def init(params: Any) -> PerturbationState:
@@ -144,6 +147,7 @@ def perturb(
     longest: int | None = None,
     force: float | None = None,
     decay: float | None = None,
+    stream: int | str | None = None,
 ) -> optax.GradientTransformationExtraArgs:
     """Return ``inner`` with the same perturbation added to its updates.
 
@@ -165,6 +169,7 @@ def perturb(
         longest: the most steps a laminar phase has.
         force: instead of sigma: the push of a laminar phase, in units of the inner update over eta.
         decay: instead of mu: the weight decay of a laminar phase, in such units.
+        stream: a name or number; trees of one training with other streams have other noise.
 
     Examples:
         >>> optimizer = perturb(optax.adam(1e-3), 1e-3, sigma=0.01)
@@ -190,6 +195,7 @@ def perturb(
         longest,
         force,
         decay,
+        stream,
     )
     inside = optax.with_extra_args_support(inner)
 

@@ -34,6 +34,7 @@ __all__ = ["p_variation"]
 Indices = NDArray[np.int64]
 
 LARGE: Final = 2.0**900  # a sum beyond it, or below its inverse, may have lost digits
+HALVINGS: Final = 60  # of an interval of a few units: more would not change it
 BEYOND: Final = 2.0**50  # a larger p changes nothing: n^(1/p) is 1 to the last digits
 
 
@@ -94,12 +95,13 @@ def _root_of_largest_sum(u: Array, p: float, before: Indices) -> float:
     """
     kernel = compiled(_largest_sum, _bounding_boxes, _reach, _power)
     low, high, e = -1.0, 0.5 * math.log2(u.shape[1]), 0.0  # of log2 D
-    while True:
+    for _ in range(HALVINGS):
         V = kernel(u * 2.0**-e, p / 2.0, before, LARGE)
-        if 1.0 / LARGE < V < LARGE or not low < high:
+        if 1.0 / LARGE < V < LARGE:
             return float(V ** (1.0 / p) * 2.0**e)
         low, high = (low, e) if V < 1.0 else (e, high)
         e = (low + high) / 2.0
+    return float(2.0**e)
 
 
 def _scaled_to_unit_range(u: Array) -> tuple[Array, int]:

@@ -9,14 +9,18 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from mpgd.optim.settings import DEFAULTS, Settings, make_settings
+from mpgd.optim.settings import PREFIX, Settings, keywords_in, make_settings
 from mpgd.optim.sizes import accumulated, bursts, phase_pushes, root_mean_square, sizes_of
 from mpgd.optim.wrapper import Perturbed
 from mpgd.parameters import check_integer
 
 
 def param_groups(
-    model: nn.Module, perturb: Callable[[str, Tensor], bool] | str = "all", **settings: Any
+    model: nn.Module,
+    perturb: Callable[[str, Tensor], bool] | str = "all",
+    *,
+    wrapped: bool = False,
+    **settings: Any,
 ) -> list[dict[str, Any]]:
     """Return two groups: the parameters to perturb, with ``settings``, and the rest, plain.
 
@@ -25,6 +29,8 @@ def param_groups(
         perturb: a function of (name, parameter), or ``"all"``, ``"first"`` (the first module
             with parameters of its own, the input layer), ``"matrices"`` (no biases and norms:
             parameters of at least two dimensions).
+        wrapped: whether the groups are for an optimizer that `mpgd.perturb` wraps; settings then
+            have the prefix ``perturbation.``.
         settings: of the perturbed group, such as ``mu`` and ``sigma``.
 
     Examples:
@@ -40,8 +46,11 @@ def param_groups(
     outside = [(name, p) for name, p in named if name not in names]
     if not inside:
         raise ValueError(f"perturb chose none of {[name for name, _ in named]}")
-    groups: list[dict[str, Any]] = [{"params": inside, **settings}]
-    plain = {"mu": 0.0, "sigma": 0.0, "force": None, "decay": None}
+    prefix = PREFIX if wrapped else ""
+    given = {prefix + name: value for name, value in settings.items()}
+    groups: list[dict[str, Any]] = [{"params": inside, **given}]
+    nothing = {"mu": 0.0, "sigma": 0.0, "force": None, "decay": None}
+    plain = {prefix + name: value for name, value in nothing.items()}
     return [*groups, {"params": outside, **plain}] if outside else groups
 
 
@@ -116,7 +125,7 @@ def perturbation_sizes(optimizer: Optimizer, steps: int | None = None) -> list[P
     steps = None if steps is None else check_integer("steps", steps, 1)
     found = []
     for number, group in enumerate(optimizer.param_groups):
-        settings = make_settings({**vars(DEFAULTS), **group})
+        settings = make_settings(keywords_in(group))
         slope = _slope(optimizer, number, group) if settings.is_perturbed else None
         found.append(_size(group, settings, steps, slope))
     return found

@@ -1,8 +1,9 @@
 """The keywords of a perturbation, and the frozen value that a group's keywords become.
 
 The keywords live in an optimizer's parameter groups, because those are what schedulers change and
-what `state_dict`, `deepcopy` and `pickle` keep. A step reads none of them: it works with a
-`Settings`, made from a group once and again only when somebody changed the group.
+what `state_dict`, `deepcopy` and `pickle` keep. In the groups of a wrapped optimizer they have a
+prefix, so that they never meet a setting of the same name there. A step reads none of them: it
+works with a `Settings`, made from a group once and again only when somebody changed the group.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from mpgd.noise import ChaoticNoise, GaussianNoise, Noise, StableNoise
 from mpgd.noise.capped import check_longest
-from mpgd.noise.counter import make_key
+from mpgd.noise.counter import make_key, seed_of
 from mpgd.noise.driver import Driver
 from mpgd.noise.engines import check_engine, check_kernel
 from mpgd.noise.force import check_force, effective_sizes
@@ -31,6 +32,7 @@ from mpgd.parameters import (
     check_integer,
     check_nonnegative,
     check_seed,
+    check_stream,
 )
 
 Pair = float | tuple[float, float]  # a number for both noises, or (multiplicative, additive)
@@ -64,10 +66,12 @@ class Keywords:
     longest: int | None = None
     force: float | None = None
     decay: float | None = None
+    stream: int | str | None = None
 
 
 DEFAULTS: Final = Keywords()
 NAMES: Final = tuple(field.name for field in fields(Keywords))
+PREFIX: Final = "perturbation."  # of our keys among those of a wrapped optimizer
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +87,7 @@ class Settings:
         shared: whether one scalar driver multiplies all coordinates.
         start: the first step that is perturbed.
         stop: the first step that is not any more.
-        seed: of the noise.
+        seed: of the noise; with a stream, the hash of both.
         drivers: what the compiled kernels know of the noises; None for one they do not know.
         engine: the engine that was asked for; ``"torch"`` if kernels do not know a noise in use.
         orbits: (name, which noise, driver number) of every orbit that a parameter holds.
@@ -123,18 +127,36 @@ class Settings:
 
 
 class Current:
-    """The settings of each group, made again only when somebody changed the group."""
+    """The settings of each group, made again only when somebody changed the group.
 
-    def __init__(self) -> None:
+    Args:
+        prefix: of the keywords' names in the groups.
+    """
+
+    def __init__(self, prefix: str = "") -> None:
+        self._names = [prefix + name for name in NAMES]
         self._made: dict[int, tuple[list[Any], Settings]] = {}
 
     def of(self, number: int, group: Mapping[str, Any]) -> Settings:
         """Return the settings of group ``number``; a value out of range is an error."""
-        values = [group[name] for name in NAMES]
+        values = [group[name] for name in self._names]
         made = self._made.get(number)
         if made is None or made[0] != values:
-            made = self._made[number] = (values, make_settings(group))
+            settings = make_settings(dict(zip(NAMES, values, strict=True)))
+            made = self._made[number] = (values, settings)
         return made[1]
+
+
+def keywords_in(group: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keywords of a perturbation that a group holds, under their prefix or without it.
+
+    Examples:
+        >>> keywords_in({"sigma": 9.0, "perturbation.sigma": 0.1})["sigma"]
+        0.1
+    """
+    own = {name.removeprefix(PREFIX): v for name, v in group.items() if name.startswith(PREFIX)}
+    found = own or {name: group[name] for name in NAMES if name in group}
+    return {**vars(DEFAULTS), **found}
 
 
 def make_settings(group: Mapping[str, Any]) -> Settings:
@@ -153,7 +175,7 @@ def make_settings(group: Mapping[str, Any]) -> Settings:
         shared=shared,
         start=plain["start"],
         stop=plain["stop"],
-        seed=plain["seed"],
+        seed=seed_of(plain["seed"], plain["stream"]),
         drivers=both,
         engine=plain["engine"] if _is_known((mu, sigma), both) else "torch",
         orbits=_orbits((bool(mu) and not shared, bool(sigma)), noises, twins),
@@ -222,6 +244,7 @@ def check_keywords(group: Mapping[str, Any]) -> dict[str, Any]:
             f"longest cuts the phases of chaotic noise, got longest={longest} with "
             f"noise={own['noise']!r}; leave one of them out"
         )
+    check_stream(own["stream"])
     return own | {
         "mu": check_nonnegative("mu", own["mu"]),
         "sigma": check_finite("sigma", own["sigma"]),
