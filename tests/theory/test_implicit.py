@@ -280,6 +280,6 @@ def test_signs_with_mean_zero_after_all_are_accepted(noise: ChaoticNoise) -> Non
 
 def test_the_mean_of_capped_phases_is_not_guessed() -> None:
     capped = ChaoticNoise(0.6, 0.0, "product", first_sign="positive", longest=50)
-    with pytest.raises(ValueError, match="mean of noise with a longest phase .* got longest=50"):
+    with pytest.raises(ValueError, match=r"mean of noise with a longest phase .* got longest=50"):
         mean_values(capped, 5)
     assert not mean_values(ChaoticNoise(0.6, longest=50), 5).any()
