@@ -24,6 +24,7 @@ Rng = np.random.Generator
 POINTS: Final = torch.linspace(0.0, 4.0, 64, dtype=torch.float64)
 FITTED: Final = 0.05  # mean square error of a found frequency
 DEEPER: Final = 1.2  # amplitude of the lower of two wells
+NEAR: Final = 0.05  # the distance from the minimum of a well that counts as there
 SHARP, WIDE = 0.5, 1.5  # half the widths of the two wells
 WALLS: Final = (24.0, 6.0)  # slopes outside, in units of the distance to the minimum
 
@@ -43,7 +44,7 @@ class Function(ABC):
 
     @abstractmethod
     def reached(self, x: Tensor, secrets: Tensor) -> Tensor:
-        """Return which starts are in the basin of the global minimum, (run, start)."""
+        """Return which starts are at the global minimum, (run, start)."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Rastrigin(Function):
     """
 
     dimension: int = 2
+    near: float = 0.05  # the distance from the minimum that counts as there
 
     def draw(self, rng: Rng, starts: int) -> tuple[Tensor, Tensor]:
         """Return starts within 4 of the minimum, which is about 1 from the origin."""
@@ -67,13 +69,15 @@ class Rastrigin(Function):
         return 2.0 * z + 20.0 * pi * torch.sin(2.0 * pi * z)
 
     def reached(self, x: Tensor, secrets: Tensor) -> Tensor:
-        """Return which starts are within half a well of the minimum in every coordinate."""
-        return ((x - secrets).abs() < 0.5).all(-1)
+        """Return which starts are near the minimum in every coordinate."""
+        return ((x - secrets).abs() < self.near).all(-1)
 
 
 @dataclass(frozen=True)
 class Ackley(Rastrigin):
-    """Wells 1 apart on a funnel."""
+    """Wells 1 apart on a funnel; its tip is a cone, around which steps of descent go to and fro."""
+
+    near: float = 0.1
 
     def gradient(self, x: Tensor, secrets: Tensor, chosen: Tensor | None = None) -> Tensor:
         """Return the gradient; at the minimum itself, a cone's tip, it is zero."""
@@ -115,9 +119,9 @@ class TwoWells(Function):
         return torch.where(z > WIDE, WALLS[1] * (z - WIDE), left)
 
     def reached(self, x: Tensor, secrets: Tensor) -> Tensor:
-        """Return which starts are in the lower well."""
-        z = (x - secrets)[..., 0]
-        return z > 0.0 if self.lower == "wide" else z < 0.0
+        """Return which starts are at the minimum of the lower well."""
+        minimum = WIDE if self.lower == "wide" else -SHARP
+        return ((x - secrets)[..., 0] - minimum).abs() < NEAR
 
 
 @dataclass(frozen=True)
