@@ -84,7 +84,7 @@ class OnFunction:
         drawn = [function.draw(np.random.default_rng([seed, 11]), starts) for seed in seeds]
         at, self.secrets = (torch.stack(part) for part in zip(*drawn, strict=True))
         self.start = at.flatten(1)
-        self.shapes = [(self.start.shape[1],)]
+        self.shapes: Shapes = [(self.start.shape[1],)]
 
     def gradient(self, x: Tensor, chosen: Tensor | None = None) -> Tensor:
         """Return the gradient (run, element)."""
@@ -105,7 +105,7 @@ class OnXor:
         self.starts, self.layout = starts, Layout((2, 2, 1), torch.tanh, torch.sigmoid)
         own = [1000 * seed + k for seed, k in product(seeds, range(starts))]
         self.start = self.layout.initial(own, DTYPE).view(len(seeds), -1)
-        self.shapes = [(self.start.shape[1],)]
+        self.shapes: Shapes = [(self.start.shape[1],)]
         self._gradients: dict[int, Backpropagation] = {}
 
     def gradient(self, x: Tensor, chosen: Tensor | None = None) -> Tensor:
@@ -169,7 +169,7 @@ class OnData:
         own = sorted(set(seeds))
         self.places = torch.tensor([own.index(seed) for seed in seeds])
         self.start = self.layout.initial(own, self.dtype)[self.places]
-        self.shapes = self.layout.shapes
+        self.shapes: Shapes = self.layout.shapes
         self.sample: Sample = sample(task, own, part, data, self.dtype)
         self._examples = self._of(self.sample.x[self.places], self.sample.y[self.places])
         self._gradients: dict[int, Callable[..., tuple[Tensor, Tensor]]] = {}
@@ -199,7 +199,10 @@ class OnData:
         for score, gone in zip(self._scores(x).tolist(), lost.tolist(), strict=True):
             score = self.task.worst if gone else score
             better = self.task.better == "lower"
-            yield {"score": min(score, self.task.worst) if better else score, "diverged": int(gone)}, {}
+            yield (
+                {"score": min(score, self.task.worst) if better else score, "diverged": int(gone)},
+                {},
+            )
 
     def _scores(self, x: Tensor) -> Tensor:
         shared = len(self.sample.x_scored) == 1

@@ -114,7 +114,7 @@ def choose(records: Iterable[Record]) -> dict[tuple[str, str], Configuration]:
 
 
 def best(records: Sequence[Record]) -> tuple[dict[str, Any], float]:
-    """Return the best configuration of a method on a task, and its mean score; the first of equals."""
+    """Return the best configuration of a method on a task, and its mean score."""
     means = scores(records)
     lower = TASKS_BY_NAME[records[0].run.hyperparameters["data"]].better == "lower"
     found = (min if lower else max)(means, key=lambda pair: pair[1])

@@ -5,7 +5,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from mpgd.experiments.comparison import IncompleteError
 from mpgd.experiments.compare.figure import draw_task
 from mpgd.experiments.compare.methods import BY_NAME
 from mpgd.experiments.compare.runs import configuration
@@ -18,6 +17,7 @@ from mpgd.experiments.compare.verdicts import (
     reported,
     succeeds,
 )
+from mpgd.experiments.comparison import IncompleteError
 from mpgd.experiments.content.blocks import Block, Plate, Table, Text, panel
 from mpgd.experiments.content.tables import table
 from mpgd.experiments.content.tables import told as as_told

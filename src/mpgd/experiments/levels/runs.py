@@ -15,7 +15,7 @@ multiplicative counterpart comes to (``stretch``), since a sum of N values grows
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
+from itertools import pairwise, product
 from typing import Any, Final
 
 import torch
@@ -61,9 +61,7 @@ class Study:
 
 
 STUDIES: Final = {
-    "airfoil": Study(
-        "airfoil", AIRFOIL_FIXED, "test_rmse", "lower", 4, AIRFOIL_LEVELS[PLAIN]
-    ),
+    "airfoil": Study("airfoil", AIRFOIL_FIXED, "test_rmse", "lower", 4, AIRFOIL_LEVELS[PLAIN]),
     "ecg 1": Study(
         "ECG5000, one hidden layer",
         {**ECG_FIXED, "widths": ONE},
@@ -199,8 +197,7 @@ def weight(widths: tuple[int, ...]) -> float:
         >>> round(weight((3, 4, 1)), 3)  # within 0.58 and 0.5: 0.333 and 0.289
         0.321
     """
-    pairs = list(zip(widths[:-1], widths[1:], strict=True))
-    total = sum((inner + 1) * outer / (3.0 * inner) for inner, outer in pairs)
+    total = sum((inner + 1) * outer / (3.0 * inner) for inner, outer in pairwise(widths))
     return float((total / Layout(widths, torch.relu).size) ** 0.5)
 
 
