@@ -58,8 +58,8 @@ def ways() -> dict[str, Any]:
 
 def split(noise: ChaoticNoise) -> tuple[Any, Any, Any]:
     """Return the table, the rule and the values of a noise."""
-    table, threshold, product, c0, c1 = fused.arguments(noise.driver)
-    return table, (threshold, product), (c0, c1)
+    table, *rule, c0, c1 = fused.arguments(noise.driver)
+    return table, tuple(rule), (c0, c1)
 
 
 def odd_words(count: int) -> Any:

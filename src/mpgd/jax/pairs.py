@@ -54,6 +54,17 @@ def multiply(x: Pair, y: Pair) -> Pair:
     return upper_product(x[1], y[1]) + x[0] * y[1] + x[1] * y[0], x[1] * y[1]
 
 
+def upper_pair(x: Pair, y: Pair) -> Pair:
+    """Return the upper 64 of the 128 bits of a product, from four products of 32-bit halves."""
+    nothing = jnp.zeros_like(x[1] * y[1])
+    middle = add((nothing, upper_product(x[1], y[1])), (nothing, x[0] * y[1]))
+    middle = add(middle, (nothing, x[1] * y[0]))
+    total = upper_product(x[0], y[0]), x[0] * y[0]
+    for part in (upper_product(x[0], y[1]), upper_product(x[1], y[0]), middle[0]):
+        total = add(total, (nothing, part))
+    return total
+
+
 def add(x: Pair, y: Pair) -> Pair:
     """Return a sum."""
     low = x[1] + y[1]

@@ -51,6 +51,7 @@ class Settings:
     start: int
     stop: int | None
     seed: int | Array
+    longest: int | None = None
 
     def __post_init__(self) -> None:
         check_learning_rate(self.learning_rate)
@@ -73,7 +74,7 @@ class Settings:
     def sources(self) -> tuple[Noise, Noise]:
         """The multiplicative and the additive noise."""
         gammas, betas = _both("gamma", self.gamma), _both("beta", self.beta)
-        rules = self.signs, self.first_sign
+        rules = self.signs, self.first_sign, self.longest
         return Noise(gammas[0], betas[0], *rules), Noise(gammas[1], betas[1], *rules)
 
     @property

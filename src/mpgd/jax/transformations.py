@@ -52,6 +52,7 @@ def mpgd(
     start: int = 0,
     stop: int | None = None,
     seed: int | Array = 0,
+    longest: int | None = None,
 ) -> optax.GradientTransformationExtraArgs:
     """Return gradient descent with chaotic, heavy-tailed perturbations.
 
@@ -73,6 +74,7 @@ def mpgd(
         start: the first step that is perturbed.
         stop: the first step that is not any more.
         seed: of the noise; an array of one integer too, so that `jax.vmap` can go over many.
+        longest: no laminar phase has more steps than this; None sets no bound.
 
     Its ``update`` needs the parameters. Where they are blocks of larger arrays, as in
     `jax.shard_map`, it also needs ``index``, a tree of `mpgd.jax.element_index`.
@@ -99,6 +101,7 @@ def mpgd(
         start,
         stop,
         seed,
+        longest,
     )
 
     def init(params: Any) -> PerturbationState:
@@ -131,6 +134,7 @@ def perturb(
     start: int = 0,
     stop: int | None = None,
     seed: int | Array = 0,
+    longest: int | None = None,
 ) -> optax.GradientTransformationExtraArgs:
     """Return ``inner`` with the same perturbation added to its updates.
 
@@ -149,6 +153,7 @@ def perturb(
         start: the first step that is perturbed.
         stop: the first step that is not any more.
         seed: of the noise.
+        longest: the most steps a laminar phase has.
 
     Examples:
         >>> optimizer = perturb(optax.adam(1e-3), 1e-3, sigma=0.01)
@@ -171,6 +176,7 @@ def perturb(
         start,
         stop,
         seed,
+        longest,
     )
     inside = optax.with_extra_args_support(inner)
 

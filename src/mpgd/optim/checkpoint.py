@@ -21,7 +21,7 @@ from mpgd.optim.settings import DEFAULTS, NAMES, TWIN, Settings, make_settings
 LARGE_KEYS: Final = frozenset(orbit_name(number) for number in range(2 * TWIN))
 ORBIT_KEYS: Final = LARGE_KEYS | {"shared", "shared_twin"}
 ALL_KEYS: Final = ORBIT_KEYS | {"step", "key", "tables", "shared_step"}
-SINCE_THEN: Final = {"first_sign"}  # keywords that earlier checkpoints lack
+SINCE_THEN: Final = {"first_sign", "longest"}  # keywords that earlier checkpoints lack
 
 
 def load(
@@ -109,12 +109,24 @@ def check_state(optimizer: Optimizer, state_dict: dict[str, Any]) -> None:
                 "it was not written by a perturbed optimizer"
             )
         made.append(make_settings(group))
+        _check_longest(number, optimizer.param_groups[number], group, made[-1])
     leaders = {id(group["params"][0]) for group in optimizer.param_groups if group["params"]}
     settings_of = [each for each, size in zip(made, sizes, strict=True) for _ in range(size)]
     for ordinal, (parameter, _group, values) in enumerate(pairs(optimizer, state_dict)):
         _check_tensors(ordinal, parameter, values, settings_of[ordinal])
         if settings_of[ordinal].is_perturbed:
             _check_parameter(ordinal, settings_of[ordinal], values, id(parameter) in leaders)
+
+
+def _check_longest(
+    number: int, own: dict[str, Any], saved: dict[str, Any], settings: Settings
+) -> None:
+    """Raise if a perturbed group was saved with another longest phase: its orbits are others."""
+    if settings.is_perturbed and own["longest"] != saved["longest"]:
+        raise ValueError(
+            f"param_groups[{number}] was saved with longest={saved['longest']}, the optimizer has "
+            f"longest={own['longest']}: build it with the same one"
+        )
 
 
 def _check_tensors(

@@ -69,6 +69,7 @@ class MPGD(Optimizer):
             operations; None: kernels where there are some.
         engine: ``"torch"``, ``"numba"`` or ``"triton"``; by default numba on a CPU and Triton on
             CUDA and ROCm, where they are installed.
+        longest: no laminar phase of chaotic noise has more steps than this; None sets no bound.
 
     Examples:
         >>> model = torch.nn.Linear(3, 1)
@@ -102,6 +103,7 @@ class MPGD(Optimizer):
         foreach: bool | None = None,
         fused: bool | None = None,
         engine: str | None = DEFAULTS.engine,
+        longest: int | None = DEFAULTS.longest,
     ) -> None:
         keywords = Keywords(
             mu,
@@ -118,6 +120,7 @@ class MPGD(Optimizer):
             stop,
             seed,
             engine,
+            longest,
         )
         self._current, self._number = Current(), operator.enrol(self)
         torchs = {"maximize": maximize, "foreach": foreach, "fused": fused}

@@ -15,6 +15,7 @@ from typing import Any, Final
 from torch import Tensor
 
 from mpgd.noise import ChaoticNoise, GaussianNoise, Noise, StableNoise
+from mpgd.noise.capped import check_longest
 from mpgd.noise.counter import make_key
 from mpgd.noise.driver import Driver
 from mpgd.noise.engines import check_engine, check_kernel
@@ -37,7 +38,7 @@ NoiseLike = str | Noise | tuple[Noise, Noise]
 KINDS: Final = ("chaotic", "gaussian", "stable")
 SCALINGS: Final = ("matched", "langevin")
 ORBITS: Final = ("multiplicative", "additive")
-COMMON: Final = ("signs", "first_sign", "engine")  # of two noises that keywords can say
+COMMON: Final = ("signs", "first_sign", "engine", "longest")  # of two noises that keywords can say
 TWIN: Final = 2  # drivers 0 and 1 have 2 and 3 as twins
 
 
@@ -59,6 +60,7 @@ class Keywords:
     stop: int | None = None
     seed: int = 0
     engine: str | None = None
+    longest: int | None = None
 
 
 DEFAULTS: Final = Keywords()
@@ -210,6 +212,12 @@ def check_keywords(group: Mapping[str, Any]) -> dict[str, Any]:
         if stop < start:
             raise ValueError(f"stop must not come before start, which is {start}, got {stop}")
     check_engine(own["engine"])
+    longest = check_longest(own["longest"])
+    if longest is not None and own["noise"] not in ("chaotic", "gaussian"):
+        raise ValueError(
+            f"longest cuts the phases of chaotic noise, got longest={longest} with "
+            f"noise={own['noise']!r}; leave one of them out"
+        )
     return own | {
         "mu": check_nonnegative("mu", own["mu"]),
         "sigma": check_finite("sigma", own["sigma"]),
@@ -218,6 +226,7 @@ def check_keywords(group: Mapping[str, Any]) -> dict[str, Any]:
         "start": start,
         "stop": stop,
         "seed": check_seed(own["seed"]),
+        "longest": longest,
     }
 
 
@@ -295,7 +304,8 @@ def _noise(plain: Mapping[str, Any], gamma: float, beta: float) -> Noise:
     if plain["noise"] == "stable":
         return StableNoise(1.0 / gamma, beta)
     engine = None if plain["engine"] == "triton" else plain["engine"]  # scalars stay on the CPU
-    chaotic = ChaoticNoise(gamma, beta, plain["signs"], engine, plain["first_sign"])
+    rules = (plain["signs"], engine, plain["first_sign"], plain["longest"])
+    chaotic = ChaoticNoise(gamma, beta, *rules)
     if plain["noise"] == "chaotic":
         return chaotic
     if plain["scaling"] == "langevin":

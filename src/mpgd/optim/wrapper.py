@@ -55,6 +55,7 @@ def perturb(
     seed: int = DEFAULTS.seed,
     fused: bool | None = None,
     engine: str | None = DEFAULTS.engine,
+    longest: int | None = DEFAULTS.longest,
 ) -> Perturbed:
     """Return ``optimizer`` with chaotic perturbations added to every step.
 
@@ -77,6 +78,7 @@ def perturb(
         fused: whether compiled kernels are demanded or forbidden. The wrapped optimizer has a
             ``fused`` of its own, which stays as it is.
         engine: which engine advances the noise.
+        longest: the most steps a laminar phase has.
 
     Examples:
         >>> model = torch.nn.Linear(3, 1)
@@ -99,6 +101,7 @@ def perturb(
         stop,
         seed,
         engine,
+        longest,
     )
     return Perturbed(optimizer, keywords, fused)
 
