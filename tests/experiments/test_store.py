@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -131,8 +132,7 @@ def test_records_gives_the_good_and_names_the_bad(store: Store) -> None:
     (store.folder / "half-done.tmp").write_text("{")
     assert [record.run for record in store.records()] == [RUN]
     reasons = {path.name: reason.split(":")[0] for path, reason in store.unreadable.items()}
-    expected = {"notes.json": "foreign", "broken.json": "corrupt", "half-done.tmp": "unfinished"}
-    assert reasons == expected
+    assert reasons == {"notes.json": "foreign", "broken.json": "corrupt"}
     assert (store.folder / "notes.json").exists()  # only a file in a run's place is set aside
 
 
@@ -214,6 +214,15 @@ def test_a_folder_in_the_place_of_a_file_is_an_error(store: Store) -> None:
     store.path(RUN).mkdir(parents=True)
     with pytest.raises(StoreError, match=r"cannot read results in .*: Is a directory"):
         store.load(RUN)
+
+
+def test_a_folder_that_was_there_and_is_gone_is_not_made_again(store: Store) -> None:
+    """What was in it is lost, and a new one would hide that."""
+    save(store)
+    shutil.rmtree(store.folder)
+    with pytest.raises(StoreError, match=f"^the results folder is gone: {store.folder}$"):
+        save(store)
+    assert not store.folder.exists()
 
 
 def test_two_processes_share_a_folder(tmp_path: Path) -> None:

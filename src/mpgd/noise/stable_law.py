@@ -36,7 +36,7 @@ from mpgd.noise.stable_integral import (
 
 Array = NDArray[np.float64]
 
-SMALLEST_ALPHA = 1.05  # below, y^(alpha/(alpha-1)) loses the digits promised here
+SMALLEST_ALPHA = 1.01  # below, y^(alpha/(alpha-1)) loses the digits promised here
 TABLE_SIZE = 1024
 NEWTON_STEPS = 60
 
@@ -47,7 +47,7 @@ class StableLaw:
 
     The functions of ``x`` accept anything ``numpy.asarray`` turns into real numbers and return a
     float64 array of that shape, or a numpy float for a scalar. Relative errors are below 1e-10
-    wherever the value exceeds 1e-15. They need alpha >= 1.05.
+    wherever the value exceeds 1e-15. They need alpha >= 1.01.
 
     Args:
         alpha: stability index in (1, 2].

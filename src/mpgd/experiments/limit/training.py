@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import astuple
 from functools import lru_cache
 from pathlib import Path
@@ -30,20 +29,8 @@ ROTATION: Final = Linear([[0.0, -1.0], [1.0, 0.0]])
 
 def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
     """Yield metrics and curves of each run."""
-    with _one_thread():
-        for run in runs:
-            yield run, *work(run)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Keep torch to one thread: a second one gains little here and waits for any busy core."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    for run in runs:
+        yield run, *work(run)
 
 
 def work(task: Run) -> Found:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from mpgd.experiments import Context
 from mpgd.experiments.banks.sources import driver
 from mpgd.experiments.store import Record, Run, Store
-from mpgd.experiments.training import Result
+from mpgd.experiments.training import Result, one_thread
 
 Train = Callable[[list[Run]], Iterable[Result]]
 Finished = tuple[Run, Any, Any, float]
@@ -40,6 +40,7 @@ def complete(
     ``label`` names a run in the progress, where runs are trained one by one.
     """
     store = context.store
+    store.make()
     found = {run.key: store.load(run) for run in runs}
     missing = list({run.key: run for run in runs if found[run.key] is None}.values())
     if len(missing) < len(found):
@@ -51,7 +52,7 @@ def complete(
         labels.batch = next(done)
     for run in missing:
         found[run.key] = store.load(run)
-    return [_present(found[run.key], run) for run in runs]
+    return [_present(store, found[run.key], run) for run in runs]
 
 
 class Labels:
@@ -91,7 +92,9 @@ def split(runs: Iterable[Run], largest: Callable[[Run], int]) -> list[Batch]:
     return batches
 
 
-def _present(record: Record | None, run: Run) -> Record:
+def _present(store: Store, record: Record | None, run: Run) -> Record:
+    if record is None and not store.folder.is_dir():
+        raise store.gone()
     if record is None:
         raise RuntimeError(f"training returned no result for {run.canonical}")
     return record
@@ -116,8 +119,9 @@ def _spread(context: Context, batches: Sequence[Batch], train: Train) -> Iterato
 def finished(train: Train, batch: Batch) -> Iterator[Finished]:
     """Yield results; runs that are trained together share the time."""
     began = time.perf_counter()
-    for run, metrics, curves in train(batch):
-        yield run, metrics, curves, (time.perf_counter() - began) / len(batch)
+    with one_thread():
+        for run, metrics, curves in train(batch):
+            yield run, metrics, curves, (time.perf_counter() - began) / len(batch)
 
 
 def train_and_save(train: Train, batch: Batch, store: Store) -> None:

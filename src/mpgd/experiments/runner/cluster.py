@@ -26,7 +26,4 @@ def on_cluster(context: Context, batches: Sequence[Batch], train: Train) -> Iter
 
 
 def _remote(train: Train, batch: Batch) -> list[Finished]:
-    import torch
-
-    torch.set_num_threads(1)
     return list(finished(train, batch))
