@@ -34,6 +34,7 @@ from mpgd.experiments.training import Found, Problem, gradient_of, minibatches
 XOR: Final = torch.tensor([[-1, -1], [-1, 1], [1, -1], [1, 1]], dtype=torch.float64)
 PARITY: Final = torch.tensor([0.0, 1.0, 1.0, 0.0], dtype=torch.float64)
 SURE: Final = 0.3  # the margin by which an output of XOR must be right
+BOUND: Final = 1e6  # of a coordinate; what ends there has diverged
 DTYPE: Final = torch.float64  # of functions, and of airfoil, where rounding grows
 SINGLE: Final = torch.float32  # of the larger nets
 
@@ -94,7 +95,7 @@ class OnFunction:
     def found(self, x: Tensor) -> Iterator[Found]:
         """Yield the share of starts that reached the global minimum."""
         reached = self.function.reached(x.view(len(x), self.starts, -1), self.secrets)
-        lost = (~x.isfinite()).view(len(x), self.starts, -1).any(-1)
+        lost = (x.abs() >= BOUND).view(len(x), self.starts, -1).any(-1)
         yield from _shares(reached & ~lost, lost)
 
 
@@ -124,7 +125,7 @@ class OnXor:
         """Yield the share of nets that are right about all four, and sure."""
         nets = x.reshape(len(x) * self.starts, -1)
         near = (self.layout.outputs(nets, XOR) - PARITY).abs() < 0.5 - SURE
-        lost = (~x.isfinite()).view(len(x), self.starts, -1).any(-1)
+        lost = (x.abs() >= BOUND).view(len(x), self.starts, -1).any(-1)
         yield from _shares(near.all(-1).view(len(x), -1) & ~lost, lost)
 
 
@@ -191,8 +192,7 @@ class OnData:
 
     def found(self, x: Tensor) -> Iterator[Found]:
         """Yield the score on the rows of this stage."""
-        lost = ~x.isfinite().all(1)
-        x = torch.where(lost[:, None], 0.0, x)
+        lost = (x.abs() >= BOUND).any(1)
         if self.task.kind == "pruning":
             yield from self._pruned(x, lost)
             return

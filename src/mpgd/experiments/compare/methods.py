@@ -19,6 +19,7 @@ GAMMA: Final = 0.6
 BETA: Final = 0.0
 LONGEST: Final = 20  # steps of a capped phase
 ADAMW_DECAY: Final = 0.01
+ADAMW_STEP: Final = 0.03  # its step size on functions, where MPGD perturbs it
 ABSENT: Final[Mapping[str, frozenset[str]]] = {  # methods that a kind of task does not have
     "function": frozenset({"sgd", "mpgd sgd", "gaussian neuron", "mpgd neuron"}),
     "examples": frozenset({"gaussian neuron", "mpgd neuron"}),

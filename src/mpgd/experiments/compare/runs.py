@@ -17,6 +17,8 @@ import numpy as np
 from mpgd.experiments import Context
 from mpgd.experiments.compare.data import REPORT, TUNE
 from mpgd.experiments.compare.methods import (
+    ADAMW_DECAY,
+    ADAMW_STEP,
     BY_NAME,
     FIRST,
     Configuration,
@@ -73,6 +75,14 @@ def stage(size: Size, chosen: Chosen, first: bool) -> list[Run]:
 
 
 def _base(task: Task, method: Method, chosen: Chosen) -> Configuration:
+    """Return where a method starts from: its base's best, on a function a step size of the task.
+
+    On a function descent is stuck at any step size, so that none of them is best.
+    """
+    if task.is_function and method.base == "descent":
+        return {"lr": task.lr, "steps": task.steps}
+    if task.is_function and method.base == "adamw":
+        return {"lr": ADAMW_STEP, "weight_decay": ADAMW_DECAY, "steps": task.steps}
     return chosen.get((task.name, method.base or ""), {})
 
 

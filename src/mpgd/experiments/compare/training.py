@@ -11,7 +11,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from mpgd.experiments.compare.grounds import Ground, batches, ground
+from mpgd.experiments.compare.grounds import BOUND, Ground, batches, ground
 from mpgd.experiments.compare.noises import Noises
 from mpgd.experiments.compare.tasks import BY_NAME
 from mpgd.experiments.store import Run
@@ -42,6 +42,7 @@ def descend(place: Ground, runs: Sequence[Run]) -> Tensor:
     for k in range(steps):
         m, n = noises.next() if k < NOISY * steps else (None, None)
         x = descended(x, move(x, next(examples)), 1.0, m, n)
+        x.nan_to_num_(BOUND, BOUND, -BOUND).clamp_(-BOUND, BOUND)
     return x
 
 
