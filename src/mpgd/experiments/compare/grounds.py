@@ -17,7 +17,7 @@ from torch import Tensor
 from mpgd.experiments.banks.bank import Shapes
 from mpgd.experiments.compare.data import Sample, sample
 from mpgd.experiments.compare.functions import FUNCTIONS, Function
-from mpgd.experiments.compare.tasks import BY_NAME, PRUNED, SHARES, Task
+from mpgd.experiments.compare.tasks import BY_NAME, PRUNED, SHARES, WALKERS, Task
 from mpgd.experiments.data.sources import Split
 from mpgd.experiments.nets.backprop import Backpropagation
 from mpgd.experiments.nets.layout import (
@@ -57,7 +57,7 @@ def ground(runs: Sequence[Run], data: Path | None = None) -> Ground:
     """Return what these runs, which share their task and their stage, move on."""
     h = runs[0].hyperparameters
     task, seeds = BY_NAME[h["data"]], [run.seed for run in runs]
-    task = replace(task, walkers=h.get("walkers", task.walkers))
+    task = replace(task, walkers=h.get("walkers", WALKERS))
     if task.name in FUNCTIONS:
         return OnFunction(FUNCTIONS[task.name], seeds, task.walkers)
     if task.name == "xor":

@@ -27,7 +27,7 @@ from mpgd.experiments.compare.methods import (
     methods_of,
 )
 from mpgd.experiments.compare.tasks import BY_NAME as TASKS_BY_NAME
-from mpgd.experiments.compare.tasks import TASKS, Task
+from mpgd.experiments.compare.tasks import TASKS, WALKERS, Task
 from mpgd.experiments.runner import Train, complete
 from mpgd.experiments.statistics import grouped
 from mpgd.experiments.store import Record, Run
@@ -107,8 +107,9 @@ def _runs(
     h = {"data": task.name, "part": part, "study": method.rule, **given}
     if size.steps:
         h["steps"] = min(size.steps, h["steps"])
-    if size.walkers and task.is_function:
-        h["walkers"] = size.walkers
+    walkers = size.walkers or task.walkers
+    if task.is_function and walkers != WALKERS:
+        h["walkers"] = walkers
     return [Run("compare", PROTOCOL, method.name, h, seed) for seed in seeds]
 
 

@@ -7,6 +7,7 @@ from typing import Final, Literal
 from mpgd.experiments.statistics import Direction
 
 WALKERS: Final = 50  # starts of a run on a test function
+FEWER: Final = {"kind": "examples", "walkers": 20}  # of those with examples, which cost more
 QUARTER, HALF = 10**0.25, 10**0.5  # of a decade, between two levels
 SHARES: Final = (1.0, 0.5, 0.3, 0.2, 0.1, 0.05)  # of the hidden neurons that are kept
 PRUNED: Final = SHARES[1:]  # those whose mean accuracy is the score of pruning
@@ -48,7 +49,8 @@ def _function(name: str, title: str, lr: float, force: float, **more: object) ->
     first = {"force": force, "decay": force / 2, "anti": 3 * force, "weight_decay": 0.001}
     first |= {"rho": 0.01, "adam_lr": 0.001, "adam_force": 0.1}
     sizes = [10 ** ((k - 8) / 4) for k in range(12)]
-    given = {"kind": "function", "steps": 2000, "score": "success, %", "tuning": 3} | more
+    given = {"kind": "function", "steps": 2000, "score": "success, %", "tuning": 3}
+    given |= {"walkers": WALKERS} | more
     return Task(
         name=name,
         title=title,
@@ -57,7 +59,6 @@ def _function(name: str, title: str, lr: float, force: float, **more: object) ->
         step_sizes=sizes,
         ratio=QUARTER,
         configurations=12,
-        walkers=WALKERS,
         **given,  # type: ignore[arg-type]
     )
 
@@ -76,8 +77,8 @@ TASKS: Final = (
     _function("ackley", "Ackley", 0.01, 0.3),
     _function("wide well", "two wells, wide is lower", 0.02, 0.1),
     _function("sharp well", "two wells, sharp is lower", 0.02, 0.1),
-    _function("frequency", "frequency", 0.02, 0.03, kind="examples", examples=64, batches=(8, 16)),
-    _function("xor", "XOR", 0.5, 0.003, kind="examples", examples=4, batches=(1, 2)),
+    _function("frequency", "frequency", 0.02, 0.03, **FEWER, examples=64, batches=(8, 16)),
+    _function("xor", "XOR", 0.5, 0.003, **FEWER, examples=4, batches=(1, 2)),
     _data(
         "airfoil",
         "airfoil, 100 rows",
