@@ -66,7 +66,8 @@ def test_the_papers_settings_in_our_units() -> None:
 def test_a_recipes_pushes_add_up_to_its_share_of_the_weights() -> None:
     push, stretch = 0.3, 0.1
     h = runs.recipe("digits", 1, (push, stretch), Size()).hyperparameters
-    accumulated = h["eta"] ** 0.6 * 1000**0.6
+    accumulated = h["eta"] ** 0.6 * 750**0.6
+    assert h["stop"] == 750
     assert h["sigma"] * accumulated == pytest.approx(push * weight((64, 16, 10)))
     assert h["mu"] * accumulated == pytest.approx(stretch)
 

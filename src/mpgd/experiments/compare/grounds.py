@@ -5,7 +5,6 @@ starts, one after the other in its row; a run with data has one net.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -57,11 +56,11 @@ def ground(runs: Sequence[Run], data: Path | None = None) -> Ground:
     """Return what these runs, which share their task and their stage, move on."""
     h = runs[0].hyperparameters
     task, seeds = BY_NAME[h["data"]], [run.seed for run in runs]
-    task = replace(task, walkers=h.get("walkers", WALKERS))
+    starts = h.get("walkers", WALKERS)
     if task.name in FUNCTIONS:
-        return OnFunction(FUNCTIONS[task.name], seeds, task.walkers)
+        return OnFunction(FUNCTIONS[task.name], seeds, starts)
     if task.name == "xor":
-        return OnXor(seeds, task.walkers)
+        return OnXor(seeds, starts)
     return OnData(task, seeds, h["part"], data)
 
 

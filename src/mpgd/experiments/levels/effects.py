@@ -5,7 +5,7 @@ A phase of MPGD is descent on a tilted, bent loss, so two predictions need no tr
     decay   a weight that no gradient holds is multiplied by prod (1 - m) of its own noise; harm is
             foreseen where some weight of the net grows more than tenfold so
     force   along the flat floor of the valley nothing opposes a push, so the trace is that of the
-            start plus all pushes
+            start plus all pushes, as long as it is below 2/eta, where steps across overshoot
 """
 
 from collections.abc import Sequence

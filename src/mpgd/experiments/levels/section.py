@@ -158,13 +158,18 @@ def decay_table(records: Sequence[Record], name: str) -> Table:
 
 
 def force_table(records: Sequence[Record]) -> Table:
-    """Return the trace of the valley against force."""
-    rows = []
+    """Return the trace of the valley against force.
+
+    Beyond 2/eta steps across the valley overshoot, and bring u down again.
+    """
+    rows, limit = [], 2.0 / STUDIES["valley"].fixed["eta"]
     for F, one in swept(records, "valley", "force").items():
-        middle = [np.median([r.metrics[key] for r in one.records]) for key in ("free", "trace")]
-        rows.append([f"{F:g}", *(f"{value:.1f}" for value in middle), str(one.diverged)])
+        free, ends = ([r.metrics[key] for r in one.records] for key in ("free", "trace"))
+        foreseen = np.median(free), np.median(np.minimum(free, limit)), np.median(ends)
+        rows.append([f"{F:g}", *(f"{value:.1f}" for value in foreseen), str(one.diverged)])
     title = "Valley: median final trace against force, mu = 0, beta = 0; descent keeps its start"
-    return table(title, ("F", "foreseen", "measured", "diverged"), rows)
+    heads = ("F", "foreseen: start plus pushes", "at most 2/lr", "measured", "diverged")
+    return table(title, heads, rows)
 
 
 def search_table(records: Sequence[Record]) -> Table:
