@@ -1,9 +1,11 @@
 """What force and decay did: paired differences to descent, how far weights were moved, predictions.
 
-A phase of MPGD is descent on a tilted, bent loss, so two predictions need no training at all:
+A phase of MPGD is descent on a tilted, bent loss, so predictions need no training at all:
 
     decay   a weight that no gradient holds is multiplied by prod (1 - m) of its own noise; harm is
             foreseen where some weight of the net grows more than tenfold so
+    push    all pushes of a net come to sigma (eta N)^gamma; harm is foreseen where that exceeds its
+            RMS weight
     force   along the flat floor of the valley nothing opposes a push, so the trace is that of the
             start plus all pushes, as long as it is below 2/eta, where steps across overshoot
 """
@@ -17,7 +19,7 @@ import numpy as np
 from mpgd.experiments.compare.verdicts import holm, sign_flips
 from mpgd.experiments.comparison import IncompleteError
 from mpgd.experiments.content.choose import part
-from mpgd.experiments.levels.runs import FRESH, NETS, STUDIES, Study
+from mpgd.experiments.levels.runs import FRESH, NETS, STUDIES, Study, weight
 from mpgd.experiments.statistics import Difference, Summary, by_seed, grouped, paired, summary
 from mpgd.experiments.store import Record
 
@@ -47,6 +49,13 @@ class Effect:
     def growth(self) -> float:
         """The median over seeds of the growth that noise alone would give some weight."""
         return float(np.median([record.metrics.get("growth", np.nan) for record in self.records]))
+
+    @property
+    def push(self) -> float:
+        """What all pushes of a net come to, sigma (eta N)^gamma, in units of its RMS weight."""
+        h = self.records[0].run.hyperparameters
+        time = h["eta"] * (h.get("stop") or h["steps"])
+        return float(h["sigma"] * time ** h["gamma"] / weight(tuple(h["widths"])))
 
     @property
     def is_worse(self) -> bool:

@@ -129,8 +129,8 @@ def _foreseen(name: str, one: Effect) -> str:
     if name == "valley":
         free = np.median([record.metrics["free"] for record in one.records])
         return f"trace {free:.0f}"
-    said = "harm" if one.growth > TENFOLD else "no harm"
-    return f"{said} (growth {one.growth:.3g})"
+    said = "harm" if one.growth > TENFOLD or one.push > 1.0 else "no harm"
+    return f"{said} (growth {one.growth:.3g}, push {one.push:.2g})"
 
 
 def decay_table(records: Sequence[Record], name: str) -> Table:
