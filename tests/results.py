@@ -17,6 +17,7 @@ from mpgd.experiments.compare import runs as compare
 from mpgd.experiments.compare.methods import configurations, methods_of
 from mpgd.experiments.compare.tasks import BY_NAME, SHARES
 from mpgd.experiments.driver.runs import Sizes
+from mpgd.experiments.escape.runs import Sizes as EscapeSizes
 from mpgd.experiments.generalization.runs import Size
 from mpgd.experiments.levels.runs import Size as LevelsSize
 from mpgd.experiments.limit.runs import Sizes as LimitSizes
@@ -32,6 +33,7 @@ SMALL: dict[str, tuple[Any, ...]] = {  # sizes, where the paper's are too large 
     "valley": (40, 40),
     "limit": (LimitSizes(m=(10, 30, 100)),),
     "generalization": (Size(seeds=len(SEEDS)),),
+    "escape": (EscapeSizes(rows=5),),
     "compare": (compare.Size(("xor", "airfoil", "pruning"), 3, tuning=1, configurations=2),),
     "levels": (LevelsSize(seeds=3, fresh=3, paths=3),),
 }
@@ -129,6 +131,19 @@ def _generalization(run: Run, rng: np.random.Generator) -> Made:
     return {}, {name: rng.normal(1.5, 0.2, len(SEEDS)) for name in names}
 
 
+def _escape(run: Run, rng: np.random.Generator) -> Made:
+    h, near = run.hyperparameters, rng.uniform(0.01, 0.02)
+    if h["part"] == "map":
+        spans = {"eta": np.geomspace(1e-5, 0.2, 5), "sigma": np.geomspace(1e-3, 10.0, 5)}
+        return {}, spans | {"ratio": np.linspace(0, 1, 25).reshape(5, 5)}
+    metrics = {"rate": near, "low": 0.9 * near, "high": 1.1 * near, "exits": 3000.0}
+    metrics |= {"force": 0.3 * h["eta"] ** -0.4, "threshold": 1.0, "burst": 0.03}
+    if h["part"] == "share":
+        metrics = {"share": 0.4, "low": 0.38, "high": 0.42, "force": metrics["force"]}
+    names = ("levy", "kramers", "theory", "one_phase", "long_run", "by_rates")
+    return metrics | {name: near for name in names}, {}
+
+
 def _compare(run: Run, rng: np.random.Generator) -> Made:
     curves = {"share": SHARES, "accuracy": rng.normal(70, 5, len(SHARES))}
     pruned = run.hyperparameters["data"] == "pruning"
@@ -146,6 +161,7 @@ MAKERS = {
     "limit": _limit,
     "implicit": _implicit,
     "generalization": _generalization,
+    "escape": _escape,
     "compare": _compare,
     "levels": _levels,
 }

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mpgd.optim import (
         MPGD,
         PerturbationSize,
+        PerturbationWarning,
         Perturbed,
         full_batch,
         param_groups,
@@ -61,6 +62,7 @@ __all__ = [
     "MarcusSDE",
     "NoiseState",
     "PerturbationSize",
+    "PerturbationWarning",
     "Perturbed",
     "StableLaw",
     "StableNoise",

@@ -147,9 +147,10 @@ def huge(path: Path) -> None:
         (os.mkfifo, "foreign: a pipe or a device"),
         (lambda path: path.symlink_to("/dev/zero"), "foreign: a pipe or a device"),
         (lambda path: path.symlink_to("nowhere"), "corrupt: a link to nothing"),
+        (lambda path: path.symlink_to(path), "corrupt: a link to itself"),
         (huge, "foreign: larger than 67,108,864 bytes"),
     ],
-    ids=["pipe", "device", "link to nothing", "huge"],
+    ids=["pipe", "device", "link to nothing", "loop", "huge"],
 )
 def test_what_cannot_be_read_to_its_end_is_never_opened(
     store: Store, make: Callable[[Path], object], reason: str

@@ -46,7 +46,8 @@ def cache(
 
 def assert_same(one: ThalerTables, other: ThalerTables, fields: tuple[str, ...] = FIELDS) -> None:
     for name in fields:
-        assert getattr(one, name).tobytes() == getattr(other, name).tobytes(), name
+        a, b = getattr(one, name), getattr(other, name)
+        assert (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes()), name
 
 
 @pytest.mark.parametrize("gamma", FINGERPRINTS)
@@ -256,7 +257,6 @@ def test_tables_of_another_form_are_not_taken_though_their_checksum_is_right(
     with_checksum(path, CHANGES[change](fresh[0.6]))
     thaler_tables.cache_clear()
     assert_same(thaler_tables(0.6), fresh[0.6])
-    assert thaler_tables(0.6).panels.dtype == np.float64
 
 
 def test_a_pipe_in_the_place_of_the_file_is_not_waited_for(

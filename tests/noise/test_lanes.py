@@ -161,7 +161,7 @@ def test_avx512_packs_in_one_instruction(tmp_path: Any) -> None:
     code = (
         "from mpgd.noise.engines import fused; from numba import types as t; "
         "u32, f32, u64 = t.uint32[::1], t.float32[::1], t.uint64; "
-        "a = (u32, f32, t.int64, u64, u64[::1], u64, u64, t.float64, t.float64); "
+        "a = (u32, f32, t.int64, u64, u64[::1], u64, u64, u64, t.float64, t.float64); "
         "fused.advance_values.compile(a); "
         "text, = fused.advance_values.inspect_asm().values(); "
         "print(text.count('vpcompressd'), text.count('vpermd'))"

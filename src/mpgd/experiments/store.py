@@ -7,6 +7,7 @@ So a finished run is never repeated, a killed sweep goes on where it was, a chan
 is another file, and two sweeps can share a folder: whoever renames last leaves a whole file.
 """
 
+import errno
 import hashlib
 import json
 import logging
@@ -252,6 +253,10 @@ def size(path: Path) -> int:
     except FileNotFoundError:
         if path.is_symlink():
             raise ValueError("corrupt: a link to nothing") from None
+        raise
+    except OSError as problem:
+        if problem.errno == errno.ELOOP:
+            raise ValueError("corrupt: a link to itself") from None
         raise
     if not (S_ISREG(found.st_mode) or S_ISDIR(found.st_mode)):  # reading may never end
         raise ValueError("foreign: a pipe or a device")

@@ -19,7 +19,8 @@ skipping is known: Butkus & Norvaisa (2018) for real paths, Korepanov & Lyons (2
 spaces.
 """
 
-from typing import Literal, overload
+import math
+from typing import Final, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,6 +32,10 @@ from mpgd.parameters import check_flag
 __all__ = ["p_variation"]
 
 Indices = NDArray[np.int64]
+
+LARGE: Final = 2.0**900  # a sum beyond it, or below its inverse, may have lost digits
+HALVINGS: Final = 60  # of an interval of a few units: more would not change it
+BEYOND: Final = 2.0**50  # a larger p changes nothing: n^(1/p) is 1 to the last digits
 
 
 @overload
@@ -75,11 +80,28 @@ def p_variation(
         chosen = np.arange(len(u))
     else:
         before = np.zeros(len(u), dtype=np.int64)
-        kernel = compiled(_largest_sum, _bounding_boxes, _reach, _power)
-        total = kernel(u, p / 2.0, before) ** (1.0 / p)
+        total = _root_of_largest_sum(u, min(p, BEYOND), before) if (u != u[0]).any() else 0.0
         chosen = _walked_back(before)
     value = float(np.ldexp(total, exponent))
     return (value, kept[chosen]) if partition else value
+
+
+def _root_of_largest_sum(u: Array, p: float, before: Indices) -> float:
+    """Return V(n-1)^(1/p) of a path whose points are at most sqrt(d) apart, and 1/2 somewhere.
+
+    For large p these powers vanish or overflow: 0.9^8000 is no double. Only a scale near the
+    largest increment D will do. V is too small if the scale is above D and too large if it is
+    below, so the scale is found by halving.
+    """
+    kernel = compiled(_largest_sum, _bounding_boxes, _reach, _power)
+    low, high, e = -1.0, 0.5 * math.log2(u.shape[1]), 0.0  # of log2 D
+    for _ in range(HALVINGS):
+        V = kernel(u * 2.0**-e, p / 2.0, before, LARGE)
+        if 1.0 / LARGE < V < LARGE:
+            return float(V ** (1.0 / p) * 2.0**e)
+        low, high = (low, e) if V < 1.0 else (e, high)
+        e = (low + high) / 2.0
+    return float(2.0**e)
 
 
 def _scaled_to_unit_range(u: Array) -> tuple[Array, int]:
@@ -109,8 +131,11 @@ def _walked_back(before: Indices) -> Indices:
     return np.array(chosen[::-1])
 
 
-def _largest_sum(u: Array, half: float, before: Indices) -> float:
-    """Return V(n-1), with |.|^p written as (|.|^2)^half; ``before`` becomes the best i of each j."""
+def _largest_sum(u: Array, half: float, before: Indices, enough: float) -> float:
+    """Return V(n-1), with |.|^p written as (|.|^2)^half, or any V(j) beyond ``enough``.
+
+    ``before`` becomes the best i of each j.
+    """
     n = len(u)
     size = 1
     while size < n:
@@ -147,6 +172,8 @@ def _largest_sum(u: Array, half: float, before: Indices) -> float:
                     best, previous = candidate, end
         V[j] = best
         before[j] = previous
+        if best >= enough:
+            return float(best)
     return float(V[n - 1])
 
 

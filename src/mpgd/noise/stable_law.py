@@ -39,6 +39,7 @@ Array = NDArray[np.float64]
 SMALLEST_ALPHA = 1.01  # below, y^(alpha/(alpha-1)) loses the digits promised here
 TABLE_SIZE = 1024
 NEWTON_STEPS = 60
+SMALLEST_SCALE = np.finfo(np.float64).tiny  # below it densities overflow
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,8 @@ class StableLaw:
             raise ValueError(f"beta must lie in [-1, 1], got {self.beta!r}")
         if not 0.0 < self.scale < np.inf:
             raise ValueError(f"scale must be positive and finite, got {self.scale!r}")
+        if self.scale < SMALLEST_SCALE:
+            raise ValueError(f"scale must be at least {SMALLEST_SCALE:.3g}, got {self.scale!r}")
 
     def pdf(self, x: ArrayLike) -> Array:
         """Return the density at every entry of ``x``.

@@ -21,7 +21,12 @@ from mpgd.optim.settings import DEFAULTS, NAMES, TWIN, Settings, make_settings
 LARGE_KEYS: Final = frozenset(orbit_name(number) for number in range(2 * TWIN))
 ORBIT_KEYS: Final = LARGE_KEYS | {"shared", "shared_twin"}
 ALL_KEYS: Final = ORBIT_KEYS | {"step", "key", "tables", "shared_step"}
-SINCE_THEN: Final = {"first_sign", "longest"}  # keywords that earlier checkpoints lack
+SINCE_THEN: Final = {
+    "first_sign",
+    "longest",
+    "force",
+    "decay",
+}  # keywords that earlier checkpoints lack
 
 
 def load(

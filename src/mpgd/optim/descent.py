@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 from torch.optim.sgd import sgd
 
 from mpgd.noise.engines import kernel_for
+from mpgd.noise.force import overridden
 from mpgd.optim import checkpoint, operator, rows
 from mpgd.optim.loop import descend_one
 from mpgd.optim.many import descend_many
@@ -28,6 +29,7 @@ from mpgd.optim.settings import (
     find_engine,
 )
 from mpgd.optim.shards import local
+from mpgd.optim.sizes import warn_if_large
 from mpgd.optim.update import Scalar
 from mpgd.parameters import check_flag
 
@@ -70,6 +72,12 @@ class MPGD(Optimizer):
         engine: ``"torch"``, ``"numba"`` or ``"triton"``; by default numba on a CPU and Triton on
             CUDA and ROCm, where they are installed.
         longest: no laminar phase of chaotic noise has more steps than this; None sets no bound.
+        force: instead of sigma: a step pushes by force lr v2/c0, so that in a laminar phase every
+            coordinate feels this force, in units of the gradient, whatever lr is. A single visit
+            to Z pushes by force lr |c1|/c0. With symmetric the largest push is twice that. Chaotic
+            noise only; of either sign.
+        decay: instead of mu: a laminar phase is a weight decay of this strength, or growth, in
+            units of the curvature; with symmetric up to twice that.
 
     Examples:
         >>> model = torch.nn.Linear(3, 1)
@@ -80,6 +88,8 @@ class MPGD(Optimizer):
 
     Reference: Lim, Wan & Simsekli (2022), equation (8).
     """
+
+    _warned = False  # whether the size of the perturbation was complained about
 
     def __init__(
         self,
@@ -104,6 +114,8 @@ class MPGD(Optimizer):
         fused: bool | None = None,
         engine: str | None = DEFAULTS.engine,
         longest: int | None = DEFAULTS.longest,
+        force: float | None = DEFAULTS.force,
+        decay: float | None = DEFAULTS.decay,
     ) -> None:
         keywords = Keywords(
             mu,
@@ -121,6 +133,8 @@ class MPGD(Optimizer):
             seed,
             engine,
             longest,
+            force,
+            decay,
         )
         self._current, self._number = Current(), operator.enrol(self)
         torchs = {"maximize": maximize, "foreach": foreach, "fused": fused}
@@ -128,7 +142,7 @@ class MPGD(Optimizer):
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group; the orbits of the others are left alone."""
-        merged = {**self.defaults, **param_group}
+        merged = overridden(self.defaults, param_group)
         plain = {**check_keywords(merged), "lr": check_learning_rate(merged["lr"])}
         check_flag("maximize", merged["maximize"])
         if merged["foreach"] and merged["fused"]:
@@ -143,6 +157,9 @@ class MPGD(Optimizer):
             for parameter in self.param_groups.pop()["params"]:
                 self.state.pop(parameter, None)
             raise
+        number = len(self.param_groups) - 1
+        if not self._warned:  # once is enough
+            self._warned = warn_if_large(number, group, self._current.of(number, group))
 
     def _ensure_states(self) -> None:
         made = [self._current.of(k, group) for k, group in enumerate(self.param_groups)]

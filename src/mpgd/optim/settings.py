@@ -19,6 +19,7 @@ from mpgd.noise.capped import check_longest
 from mpgd.noise.counter import make_key
 from mpgd.noise.driver import Driver
 from mpgd.noise.engines import check_engine, check_kernel
+from mpgd.noise.force import check_force, effective_sizes
 from mpgd.parameters import (
     FIRST_SIGNS,
     SIGN_RULES,
@@ -61,6 +62,8 @@ class Keywords:
     seed: int = 0
     engine: str | None = None
     longest: int | None = None
+    force: float | None = None
+    decay: float | None = None
 
 
 DEFAULTS: Final = Keywords()
@@ -72,8 +75,8 @@ class Settings:
     """What a step needs to know about a group.
 
     Attributes:
-        mu: the size of the multiplicative perturbation.
-        sigma: the size of the additive one.
+        mu: the size of the multiplicative perturbation, or decay / c0.
+        sigma: the size of the additive one, or force / c0.
         noises: the multiplicative and the additive noise.
         exponents: the powers of eta in front of them.
         twins: whether each noise is the difference of two independent ones.
@@ -139,20 +142,21 @@ def make_settings(group: Mapping[str, Any]) -> Settings:
     plain = check_keywords(group)
     noises, twins = _noises(plain)
     both = (_driver(noises[0]), _driver(noises[1]))
-    shared = bool(plain["shared_multiplicative"] and plain["mu"])
+    (mu, sigma), exponents = effective_sizes(plain, noises, _exponents(plain, noises))
+    shared = bool(plain["shared_multiplicative"] and mu)
     return Settings(
-        mu=plain["mu"],
-        sigma=plain["sigma"],
+        mu=mu,
+        sigma=sigma,
         noises=noises,
-        exponents=_exponents(plain, noises),
+        exponents=exponents,
         twins=twins,
         shared=shared,
         start=plain["start"],
         stop=plain["stop"],
         seed=plain["seed"],
         drivers=both,
-        engine=plain["engine"] if _is_known(plain, both) else "torch",
-        orbits=_orbits((bool(plain["mu"]) and not shared, bool(plain["sigma"])), noises, twins),
+        engine=plain["engine"] if _is_known((mu, sigma), both) else "torch",
+        orbits=_orbits((bool(mu) and not shared, bool(sigma)), noises, twins),
         tables=make_key(*(d.fingerprint if d else 0 for d in both)) if any(both) else None,
     )
 
@@ -227,6 +231,7 @@ def check_keywords(group: Mapping[str, Any]) -> dict[str, Any]:
         "stop": stop,
         "seed": check_seed(own["seed"]),
         "longest": longest,
+        **check_force(own),
     }
 
 
@@ -322,9 +327,9 @@ def _exponents(plain: Mapping[str, Any], noises: tuple[Noise, Noise]) -> tuple[f
     return float(gamma[0]), float(gamma[1])
 
 
-def _is_known(plain: Mapping[str, Any], drivers: tuple[Driver | None, Driver | None]) -> bool:
+def _is_known(used: tuple[float, float], drivers: tuple[Driver | None, Driver | None]) -> bool:
     """Return whether the compiled kernels know all noises in use."""
-    return all(d or not plain[size] for d, size in zip(drivers, ("mu", "sigma"), strict=True))
+    return all(d or not size for d, size in zip(drivers, used, strict=True))
 
 
 def _driver(noise: Noise) -> Driver | None:

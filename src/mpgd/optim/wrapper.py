@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from mpgd.noise.force import overridden
 from mpgd.optim import checkpoint, operator, rows
 from mpgd.optim.descent import MPGD, refuse_sparse, step_size
 from mpgd.optim.loop import displace_one
@@ -33,6 +34,7 @@ from mpgd.optim.settings import (
     find_engine,
 )
 from mpgd.optim.shards import local
+from mpgd.optim.sizes import root_mean_square, warn_if_large
 
 PREFIX = "perturbation."
 
@@ -56,6 +58,8 @@ def perturb(
     fused: bool | None = None,
     engine: str | None = DEFAULTS.engine,
     longest: int | None = DEFAULTS.longest,
+    force: float | None = DEFAULTS.force,
+    decay: float | None = DEFAULTS.decay,
 ) -> Perturbed:
     """Return ``optimizer`` with chaotic perturbations added to every step.
 
@@ -79,6 +83,9 @@ def perturb(
             ``fused`` of its own, which stays as it is.
         engine: which engine advances the noise.
         longest: the most steps a laminar phase has.
+        force: instead of sigma: the push of a laminar phase, in units of the inner optimizer's
+            update divided by lr.
+        decay: instead of mu: the weight decay of a laminar phase, in such units.
 
     Examples:
         >>> model = torch.nn.Linear(3, 1)
@@ -102,6 +109,8 @@ def perturb(
         seed,
         engine,
         longest,
+        force,
+        decay,
     )
     return Perturbed(optimizer, keywords, fused)
 
@@ -118,6 +127,8 @@ class Perturbed(Optimizer):
         True
     """
 
+    _warned = False  # whether the size of the perturbation was complained about
+
     def __init__(self, optimizer: Optimizer, keywords: Keywords, fused: bool | None = None) -> None:
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"optimizer must be a torch.optim.Optimizer, got {optimizer!r}")
@@ -125,7 +136,7 @@ class Perturbed(Optimizer):
             name = type(optimizer).__name__
             raise ValueError(f"optimizer is a {name} and perturbed already: set mu, sigma there")
         given = vars(keywords)
-        plain = [_check_group({**given, **group}) for group in optimizer.param_groups]
+        plain = [_check_group(overridden(given, group)) for group in optimizer.param_groups]
         self.inner, self._fused = optimizer, fused
         self.__setstate__({})  # sets up the hooks, as the base class does for a copy
         for group, own in zip(optimizer.param_groups, plain, strict=True):
@@ -136,6 +147,8 @@ class Perturbed(Optimizer):
         for number in range(len(plain)):
             self._choose_engine(number)
         self._ensure_states()
+        for number in range(len(plain)):
+            self._warn_once(number)
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
@@ -161,10 +174,12 @@ class Perturbed(Optimizer):
         """Restore from a copy or a pickle."""
         super().__setstate__(state)
         self._current, self._number = Current(), operator.enrol(self)
+        self._measures, self._updates = False, dict[int, float | None]()
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group to both; the orbits of the others are left alone."""
-        own = _check_group({**self.defaults, **vars(self._keywords), **param_group})
+        defaults = {**self.defaults, **vars(self._keywords)}
+        own = _check_group(overridden(defaults, param_group))
         self.inner.add_param_group({**param_group, **own})
         self._own.append(own)
         try:
@@ -175,6 +190,12 @@ class Perturbed(Optimizer):
                 self._orbits.pop(parameter, None)
             self._own.pop()
             raise
+        self._warn_once(len(self._own) - 1)
+
+    def _warn_once(self, number: int) -> None:
+        if not self._warned:
+            group = self.param_groups[number]
+            self._warned = warn_if_large(number, group, self._current.of(number, group))
 
     def _choose_engine(self, number: int) -> None:
         group = self.param_groups[number]
@@ -205,12 +226,26 @@ class Perturbed(Optimizer):
         perturbed = [(k, g, s) for k, (g, s) in every if s.is_perturbed and g["params"]]
         groups = [group for _, group, _ in perturbed]
         refuse_sparse(groups)
-        old = {p: local(p).clone() for _, g, s in perturbed if s.mu for p in g["params"]}
+        measures = self._measures and not torch.compiler.is_compiling()
+        chosen = [g for _, g, s in perturbed if s.mu or measures]
+        old = {p: local(p).clone() for g in chosen for p in g["params"]}
         checked = () if closure is None else (_checked(closure, groups),)
         loss = self.inner.step(*checked)
+        if measures:
+            self._updates = {k: _update_size(g, old) for k, g, _ in perturbed}
+            self._measures = False
         for number, group, settings in perturbed:
             self._displace_group(number, group, settings, old)
         return loss
+
+    def measured_update(self, number: int) -> float | None:
+        """Return the root mean square of the inner update over lr, of a group's last measured step.
+
+        The next step measures it again: that takes a copy of the parameters, so it is done only
+        when it was asked for.
+        """
+        self._measures = True
+        return self._updates.get(number)
 
     def _displace_group(
         self, number: int, group: dict[str, Any], settings: Settings, old: dict[Tensor, Tensor]
@@ -268,6 +303,13 @@ class Perturbed(Optimizer):
         self._orbits = {p: checkpoint.own_state(values, p) for p, _, values in loaded if values}
         for post_hook in self._optimizer_load_state_dict_post_hooks.values():
             post_hook(self)
+
+
+def _update_size(group: dict[str, Any], old: dict[Tensor, Tensor]) -> float | None:
+    """Return the root mean square of what the inner optimizer did to a group, over lr."""
+    eta = float(group["lr"])
+    moved = [local(p) - old[p] for p in group["params"] if p.grad is not None]
+    return root_mean_square(moved) / eta if moved and eta else None
 
 
 class _BothStates(dict[Tensor, dict[str, Any]]):

@@ -58,6 +58,12 @@ def killed_once(
         os.kill(os.getpid(), by)
 
 
+def noted(runs: list[Run], folder: Path, mark: Path) -> Iterator[Result]:
+    """Die once; else leave a file for this batch."""
+    yield from killed_once(runs, mark)
+    (folder / f"batch {runs[0].key}").touch()
+
+
 def killed_always(runs: list[Run]) -> Iterator[Result]:
     os.kill(os.getpid(), signal.SIGKILL)
     yield from ()
@@ -303,9 +309,10 @@ def test_a_dask_cluster_makes_the_same_table_though_a_worker_dies(
         n_workers=2, threads_per_worker=1, dashboard_address=None
     ) as cluster:
         context = Context(tmp_path / "out", cluster=cluster.scheduler_address)
-        train = partial(killed_once, mark=tmp_path / "mark")
+        train = partial(noted, folder=tmp_path, mark=tmp_path / "mark")
         assert table(context, train) == undisturbed
         assert (tmp_path / "mark").exists()
+        assert len(list(tmp_path.glob("batch *"))) >= 4 * 2  # tasks for each worker, not 4 in all
         assert table(context, failing) == stored(tmp_path / "out")
 
 

@@ -36,7 +36,7 @@ EXPERIMENT = Experiment(
     train=train,
     told=told,
     needs=lambda run: Needs(("score", "diverged"), choices={"data": BY_NAME}),
-    section=Part("Where does MPGD help?", blocks, place=11),
+    section=Part("Where does MPGD help?", blocks, place=13),
     data=(AIRFOIL, ECG5000),
     on_request=True,
     seeded=False,

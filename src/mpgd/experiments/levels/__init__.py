@@ -35,7 +35,7 @@ EXPERIMENT = Experiment(
     train=train,
     told=told,
     needs=needs,
-    section=Part("Force and decay, and a recipe", blocks, place=12),
+    section=Part("Force and decay, and a recipe", blocks, place=14),
     data=(AIRFOIL, ECG5000),
     on_request=True,
     seeded=False,

@@ -23,6 +23,7 @@ Batch = list[Run]
 
 LARGEST: Final = 40  # runs in a batch
 ATTEMPTS: Final = 3  # at a batch whose worker dies
+TASKS: Final = 4  # batches for each place of a cluster, while runs last
 SHARED: Final = ("widths", "eta", "steps", "stop", "batch", "data", "part", "study")  # in a batch
 
 
@@ -45,7 +46,7 @@ def complete(
     missing = list({run.key: run for run in runs if found[run.key] is None}.values())
     if len(missing) < len(found):
         context.reporter.say(f"  {len(found) - len(missing)} of {len(found)} runs are in the store")
-    batches = split(missing, largest or (lambda run: LARGEST))
+    batches = split(missing, _shared(context, len(missing), largest or (lambda run: LARGEST)))
     done = _spread(context, batches, train)
     labels = Labels(label)
     for _ in context.reporter.track(batches, labels):  # batches finish in an order of their own
@@ -53,6 +54,16 @@ def complete(
     for run in missing:
         found[run.key] = store.load(run)
     return [_present(store, found[run.key], run) for run in runs]
+
+
+def _shared(context: Context, runs: int, largest: Callable[[Run], int]) -> Callable[[Run], int]:
+    """Return ``largest``, or less where a cluster would have idle workers."""
+    if not (context.cluster and runs):
+        return largest
+    from mpgd.experiments.runner.cluster import places
+
+    size = max(1, runs // (TASKS * places(context)))
+    return lambda run: min(largest(run), size)
 
 
 class Labels:
