@@ -59,7 +59,7 @@ def follow(
     ``lengths`` is (class of bounds, sign), ``pairs`` (length, next length), ``signs`` (sign, next
     sign). A ``mistake`` takes one fraction for another, so that the counts can be seen to fail.
     """
-    table, threshold, product = constants
+    table, rule = constants[0], (constants[1], constants[2], constants[3])
     before = np.full(len(words), -1)
     for visit in range(visits + FIRST):
         for i in range(len(words)):
@@ -70,7 +70,7 @@ def follow(
             h = (h ^ (h >> _HALF)) * _MULTIPLIER
             h = (h ^ (h >> _HALF)) * _MULTIPLIER
             h = h ^ (h >> _HALF)
-            new = fused.visited(word, _u(offset + i), h, table, threshold, product)
+            new = fused.visited(word, _u(offset + i), h, table, rule)
             q = new & _MAGNITUDE
             n = np.int64(q - _PHASE) if q >= _LONG else np.int64(q >> _FRACTION_BITS)
             f = _u(0) if q >= _LONG else q & _FRACTION
@@ -120,7 +120,7 @@ def count(
     noise = ChaoticNoise(gamma, beta)
     orbits = -(-visits // (per_orbit * groups))  # in a group
     state = noise.init(orbits * groups, seed=seed)
-    key, constants = _u(int(state.key) % 2**64), fused.arguments(noise.driver)[:3]
+    key, constants = _u(int(state.key) % 2**64), fused.arguments(noise.driver)[:4]
     words, clock = at_first_visit(fused.flat(state.word))
     found = Counts(
         np.zeros((groups, len(BOUNDS) + 1, 2), np.int64),
@@ -226,7 +226,7 @@ def same_orbits(gamma: float, steps: int = 3000) -> bool:
     state = noise.init(200, seed=2)
     words, clock = at_first_visit(fused.flat(state.word))
     nothing = np.zeros((len(BOUNDS) + 1, 2), int), np.zeros((6, 6), int), np.zeros((2, 2), int)
-    key, constants = _u(int(state.key) % 2**64), fused.arguments(noise.driver)[:3]
+    key, constants = _u(int(state.key) % 2**64), fused.arguments(noise.driver)[:4]
     follow(words, clock, 0, 0, key, constants, (_u(RIGHT[0]), _u(0)), BOUNDS, *nothing)
     reached = dict(zip(range(200), clock, strict=True))
     for k in range(steps):

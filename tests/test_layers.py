@@ -34,6 +34,7 @@ LEVELS = {
     "terminal": 6,
     "": 7,  # the package's own __init__, which gathers the public names
     "cli": 8,
+    "__main__": 9,
 }
 
 

@@ -1,17 +1,30 @@
 """Files that a reader sees whole or not at all: written beside their place, synced, renamed.
 
-Two processes may write the same file at once: whoever renames last leaves a whole one.
+Two processes may write the same file at once: whoever renames last leaves a whole one. A writer
+that is killed leaves its temporary file behind. The kernel gives up a dead process's locks, so a
+temporary file that can be locked has no writer any more, and the next process that writes into
+the folder takes it away.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
-from typing import IO
+from stat import S_ISREG
+from typing import IO, Final
 
-TEMPORARY = ".tmp"
+try:
+    import fcntl
+except ImportError:  # a system without these locks keeps what a killed writer left
+    fcntl = None  # type: ignore[assignment]
+
+TEMPORARY: Final = ".tmp"
+LEFT: Final = re.compile(rf".+-[0-9a-f]{{32}}{re.escape(TEMPORARY)}")  # names that `_begin` gives
 
 
 def write_whole(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> None:
@@ -28,16 +41,75 @@ def write_whole(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> N
         >>> path.read_bytes(), len(list(path.parent.iterdir()))
         (b'1 2 3', 1)
     """
-    temporary = path.with_name(f"{path.stem[:16]}-{uuid.uuid4().hex}{TEMPORARY}")
+    _clear_once(path.parent)
+    file = _begin(path)
     try:
-        with temporary.open("xb") as file:
+        with file:
             if callable(content):
                 content(file)
             else:
                 file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+            if fcntl:  # while it is ours: once closed, somebody might take it away
+                os.replace(file.name, path)
+        if not fcntl:  # there an open file cannot be renamed
+            os.replace(file.name, path)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        Path(file.name).unlink(missing_ok=True)
         raise
+
+
+def open_regular(path: Path) -> IO[bytes]:
+    """Open a file for reading; ValueError where it is a pipe, a device or a folder.
+
+    Examples:
+        >>> open_regular(Path("/dev/null"))
+        Traceback (most recent call last):
+        ValueError: /dev/null is no regular file
+    """
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe would wait
+    if not S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise ValueError(f"{path} is no regular file")
+    return os.fdopen(handle, "rb")
+
+
+def clear(folder: Path) -> None:
+    """Take away the temporary files of writers that are dead; others are left alone.
+
+    Examples:
+        >>> import tempfile
+        >>> left = Path(tempfile.mkdtemp()) / f"numbers-{'0' * 32}.tmp"
+        >>> left.touch()
+        >>> clear(left.parent)
+        >>> left.exists()
+        False
+    """
+    if not fcntl:
+        return
+    for path in folder.iterdir():
+        if LEFT.fullmatch(path.name):
+            with suppress(OSError, ValueError), open_regular(path) as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # an error if its writer lives
+                path.unlink()
+
+
+@lru_cache(maxsize=256)
+def _clear_once(folder: Path) -> None:
+    """Clear a folder when this process first writes there."""
+    with suppress(OSError):
+        clear(folder)
+
+
+def _begin(path: Path) -> IO[bytes]:
+    """Return a new temporary file that nobody else may take away while it is open."""
+    while True:
+        name = f"{path.stem[:16]}-{uuid.uuid4().hex}{TEMPORARY}"
+        file = path.with_name(name).open("xb")
+        if fcntl:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_EX)
+        if os.fstat(file.fileno()).st_nlink:  # else it was cleared before we had the lock
+            return file
+        file.close()

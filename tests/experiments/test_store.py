@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -131,8 +132,7 @@ def test_records_gives_the_good_and_names_the_bad(store: Store) -> None:
     (store.folder / "half-done.tmp").write_text("{")
     assert [record.run for record in store.records()] == [RUN]
     reasons = {path.name: reason.split(":")[0] for path, reason in store.unreadable.items()}
-    expected = {"notes.json": "foreign", "broken.json": "corrupt", "half-done.tmp": "unfinished"}
-    assert reasons == expected
+    assert reasons == {"notes.json": "foreign", "broken.json": "corrupt"}
     assert (store.folder / "notes.json").exists()  # only a file in a run's place is set aside
 
 
@@ -147,9 +147,10 @@ def huge(path: Path) -> None:
         (os.mkfifo, "foreign: a pipe or a device"),
         (lambda path: path.symlink_to("/dev/zero"), "foreign: a pipe or a device"),
         (lambda path: path.symlink_to("nowhere"), "corrupt: a link to nothing"),
+        (lambda path: path.symlink_to(path), "corrupt: a link to itself"),
         (huge, "foreign: larger than 67,108,864 bytes"),
     ],
-    ids=["pipe", "device", "link to nothing", "huge"],
+    ids=["pipe", "device", "link to nothing", "loop", "huge"],
 )
 def test_what_cannot_be_read_to_its_end_is_never_opened(
     store: Store, make: Callable[[Path], object], reason: str
@@ -214,6 +215,15 @@ def test_a_folder_in_the_place_of_a_file_is_an_error(store: Store) -> None:
     store.path(RUN).mkdir(parents=True)
     with pytest.raises(StoreError, match=r"cannot read results in .*: Is a directory"):
         store.load(RUN)
+
+
+def test_a_folder_that_was_there_and_is_gone_is_not_made_again(store: Store) -> None:
+    """What was in it is lost, and a new one would hide that."""
+    save(store)
+    shutil.rmtree(store.folder)
+    with pytest.raises(StoreError, match=f"^the results folder is gone: {store.folder}$"):
+        save(store)
+    assert not store.folder.exists()
 
 
 def test_two_processes_share_a_folder(tmp_path: Path) -> None:

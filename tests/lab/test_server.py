@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import gc
 import http.client
 import json
+import math
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
-from contextlib import closing
+import time
+import tracemalloc
+from contextlib import ExitStack, closing, suppress
 
 import pytest
 from tests.conftest import hear_interrupts
 
 from mpgd import ChaoticNoise
-from mpgd.lab.server import ENDPOINTS, Lab, make_server
+from mpgd.lab.server import ENDPOINTS, MOST, Lab, make_server
 
 COMMAND = [sys.executable, "-m", "mpgd.cli", "lab", "--no-browser"]
 
@@ -139,6 +143,85 @@ def test_a_browser_that_hangs_up_is_not_missed(lab: Lab, capfd: pytest.CaptureFi
             line.sendall(f"GET /api/descent?steps=200 HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
     assert get(lab, "/api/orbit?steps=10")[0] == 200
     assert capfd.readouterr().err == ""
+
+
+def test_silent_connections_are_limited(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that says nothing, or never ends its request, gives way to one that asks."""
+    monkeypatch.setattr(lab, "patience", 0.0)
+    with ExitStack() as stack:
+        place = lab.server_address[:2]
+        lines = [
+            stack.enter_context(socket.create_connection(place, timeout=60))
+            for _ in range(MOST + 20)
+        ]
+        for line in lines[:10]:
+            with suppress(ConnectionError):  # closed already
+                line.sendall(b"GET / HTTP/1.1\r\nHost: ")
+        assert get(lab, "/api/orbit?steps=10")[0] == 200
+        assert len(lab.connections) <= MOST
+        for line in lines[:21]:
+            assert ended(line)
+
+
+def ended(line: socket.socket) -> bool:
+    """Wait until the other side has closed a connection."""
+    try:
+        return line.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+def test_a_connection_that_is_being_answered_is_never_closed(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lab, "patience", 0.0)
+    with ExitStack() as stack, lab.computing:
+        place, host = lab.server_address[:2], f"127.0.0.1:{lab.server_address[1]}"
+        asks = stack.enter_context(socket.create_connection(place, timeout=60))
+        asks.sendall(f"GET /api/orbit?steps=10 HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        while math.inf not in lab.connections.values():  # it waits for the computation
+            time.sleep(0.001)
+        for _ in range(2 * MOST):
+            stack.enter_context(socket.create_connection(place, timeout=60))
+        assert get(lab, "/")[0] == 200
+        lab.computing.release()
+        assert asks.recv(12) == b"HTTP/1.1 200"
+        lab.computing.acquire()
+
+
+def test_fifty_browsers_may_knock_at_once(lab: Lab) -> None:
+    """Nobody takes a connection meanwhile; the kernel keeps them all."""
+    with ExitStack() as stack:
+        with lab.room:
+            place, host = lab.server_address[:2], f"127.0.0.1:{lab.server_address[1]}"
+            lines = [
+                stack.enter_context(socket.create_connection(place, timeout=60)) for _ in range(50)
+            ]
+        for line in lines:
+            line.sendall(f"GET / HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        assert [line.recv(12) for line in lines] == [b"HTTP/1.1 200"] * 50
+
+
+def test_requests_leave_nothing_in_memory(lab: Lab) -> None:
+    """`python -m tests.attack` asks ten thousand times."""
+    ask(lab, 100)
+    gc.collect()
+    tracemalloc.start()
+    ask(lab, 200)
+    gc.collect()
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 100_000  # 500 bytes a request
+
+
+def ask(lab: Lab, count: int) -> None:
+    """Ask for the page, for numbers one time in twenty, and for what there is not."""
+    with connect(lab.server_address[1]) as connection:
+        for number in range(count):
+            others = ("/", "/lab.js", f"/api/orbit?steps={10**6 + number}", f"/{number}")
+            numbers = f"/api/orbit?steps=10&seed={number}"
+            connection.request("GET", numbers if number % 20 == 0 else others[number % 4])
+            assert connection.getresponse().read()
 
 
 def test_a_taken_port_is_an_error_and_without_a_port_another_is_found() -> None:

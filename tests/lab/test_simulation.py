@@ -71,8 +71,8 @@ def test_the_limit_law_is_the_schemes(scheme: str, beta: float, law: StableLaw) 
     assert found["distance"] < 0.06
 
 
-def test_above_the_largest_gamma_of_the_law_there_is_no_density() -> None:
-    assert simulation.sums(Settings(gamma=0.96, steps=100))["limit"] is None
+def test_the_largest_gamma_has_a_limit_too() -> None:
+    assert max(simulation.sums(Settings(gamma=0.99, beta=0.0, steps=100))["limit"]) > 0.1
 
 
 def by_hand(settings: Settings, v1: torch.Tensor, v2: torch.Tensor, run: int) -> torch.Tensor:

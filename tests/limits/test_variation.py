@@ -150,3 +150,25 @@ def test_names_the_extra_when_numba_is_missing(monkeypatch: pytest.MonkeyPatch) 
     assert p_variation([0.0, 2.0, 1.0], 1) == 3.0
     with pytest.raises(ImportError, match=r'pip install "mpgd\[fast\]"'):
         p_variation([0.0, 2.0, 1.0], 2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("p", EXPONENTS)
+def test_the_partition_attains_the_supremum(kind: str, p: float) -> None:
+    for seed in range(5):
+        path = draw(kind, seed)
+        value, chosen = p_variation(path, p, partition=True)
+        assert value == p_variation(path, p)
+        assert chosen[0] == 0
+        assert chosen[-1] == len(path) - 1
+        assert (np.diff(chosen) > 0).all()
+        steps = np.diff(path[chosen].reshape(len(chosen), -1), axis=0)
+        sums = (np.linalg.norm(steps, axis=1) ** p).sum() ** (1.0 / p)
+        assert sums == pytest.approx(value, rel=1e-12)
+
+
+def test_the_partition_of_short_paths() -> None:
+    assert p_variation([3.0], 2, partition=True)[1].tolist() == [0]
+    assert p_variation([3.0, 3.0, 3.0], 2, partition=True)[1].tolist() == [0, 2]
+    with pytest.raises(TypeError, match="partition must be True or False, got 1"):
+        p_variation([3.0], 2, partition=1)  # type: ignore[call-overload]

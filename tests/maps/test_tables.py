@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,7 +46,8 @@ def cache(
 
 def assert_same(one: ThalerTables, other: ThalerTables, fields: tuple[str, ...] = FIELDS) -> None:
     for name in fields:
-        assert getattr(one, name).tobytes() == getattr(other, name).tobytes(), name
+        a, b = getattr(one, name), getattr(other, name)
+        assert (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes()), name
 
 
 @pytest.mark.parametrize("gamma", FINGERPRINTS)
@@ -225,6 +227,61 @@ def test_no_changed_byte_is_believed_or_breaks_the_reader(
         found = tables._load(path, 0.6)
         if found is not None:
             assert_same(found, fresh[0.6])
+
+
+def with_checksum(path: Path, found: ThalerTables) -> None:
+    """Write tables whose checksum is right, whatever they hold."""
+    fields = {name: getattr(found, name) for name in FIELDS}
+    np.savez(path, **fields, checksum=np.frombuffer(found.checksum, np.uint8))
+
+
+CHANGES: dict[str, Callable[[ThalerTables], ThalerTables]] = {
+    "a row too few": lambda t: replace(t, returns=t.returns[:-1].copy()),
+    "rows of another type": lambda t: replace(t, starts=t.starts.view(np.float64)),
+    "numbers of another type": lambda t: replace(t, panels=t.panels.view(np.uint64)),
+    "an axis too few": lambda t: replace(t, series=t.series.reshape(-1)),
+    "not a number": lambda t: replace(t, slope=t.slope * np.nan),
+    "infinite": lambda t: replace(t, constants=t.constants / 0.0),
+    "a constant too few": lambda t: replace(t, constants=t.constants[:2].copy()),
+    "nothing": lambda t: replace(t, panels=t.panels[:0].copy()),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.filterwarnings("ignore:divide by zero")
+def test_tables_of_another_form_are_not_taken_though_their_checksum_is_right(
+    change: str, cache: Path, fresh: dict[float, ThalerTables]
+) -> None:
+    thaler_tables(0.6)
+    (path,) = cache.iterdir()
+    with_checksum(path, CHANGES[change](fresh[0.6]))
+    thaler_tables.cache_clear()
+    assert_same(thaler_tables(0.6), fresh[0.6])
+
+
+def test_a_pipe_in_the_place_of_the_file_is_not_waited_for(
+    cache: Path, fresh: dict[float, ThalerTables]
+) -> None:
+    thaler_tables(0.6)
+    (path,) = cache.iterdir()
+    path.unlink()
+    os.mkfifo(path)
+    thaler_tables.cache_clear()
+    assert_same(thaler_tables(0.6), fresh[0.6])
+    assert path.is_file()  # a rename replaces the pipe
+
+
+def test_compressed_zeros_do_not_fill_the_memory(
+    cache: Path, fresh: dict[float, ThalerTables], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.mkdir()
+    path = cache / "zeros.npz"
+    np.savez_compressed(path, **{name: np.zeros(2**20) for name in FIELDS})
+    read: list[str] = []
+    monkeypatch.setattr(np.lib.npyio.NpzFile, "__getitem__", lambda file, name: read.append(name))
+    assert path.stat().st_size < 2**17
+    assert tables._load(path, 0.6) is None
+    assert read == []
 
 
 def test_a_file_of_another_gamma_is_not_taken(

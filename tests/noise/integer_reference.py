@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpgd.maps.tables import thaler_tables
+from mpgd.noise.capped import capped_law
+from mpgd.noise.counter import make_key
 
 Words = NDArray[np.uint32]
 Wide = NDArray[np.uint64]
@@ -47,13 +49,26 @@ def evaluate(rows: Wide, row_bits: int, U: Wide) -> Wide:
     return c0 - ((X * (t1 - ((X * t2) >> u64(32)))) >> sh)
 
 
-def encode(b: Wide) -> Wide:
-    """Return the magnitude of the word at position ``b``, 32 bits behind the point."""
+def encode(b: Wide, longest: int | None) -> Wide:
+    """Return the magnitude of the word at position ``b``, 32 bits behind the point.
+
+    A phase that is cut becomes the longest one, with a fraction that is not known.
+    """
     n = b >> u64(32)
     short = b >> u64(14)
     unknown = (short & u64(2**18 - 1)) == 0  # taken already: it would mean "not known"
     long = u64(2**30) + np.minimum(n, u64(2**30 + 2**12 - 1)) - u64(2**12)
-    return np.where(n < u64(2**12), short + unknown.astype(np.uint64), long)
+    q = np.where(n < u64(2**12), short + unknown.astype(np.uint64), long)
+    if longest is None:
+        return q
+    cut = longest << 18 if longest < 2**12 else 2**30 + longest - 2**12
+    return np.where(n >= u64(longest), u64(cut), q)
+
+
+def part(U: Wide, width: Any) -> Wide:
+    """Return U width / 2^50, rounded down, by Python's own integers."""
+    product = U.astype(object) * np.asarray(width).astype(object)
+    return (product // 2**50).astype(np.uint64)
 
 
 @dataclass(frozen=True)
@@ -63,6 +78,7 @@ class Reference:
     gamma: float
     beta: float = 0.0
     signs: str = "fresh"
+    longest: int | None = None
 
     def negative(self, h: Wide) -> Wide:
         """Return the sign bit that the hash draws."""
@@ -75,11 +91,28 @@ class Reference:
         rows, row_bits, index = tables.starts, tables.start_row_bits, np.asarray(index, np.uint64)
         octaves = len(rows) >> row_bits
         h = hash_elements(index, key_of(place_key), u64(0))
-        U = np.maximum((h >> u64(14)) | u64(1), u64(2 ** (50 - octaves)))
-        word = encode(evaluate(rows, row_bits, U))
+        U = (h >> u64(14)) | u64(1)
+        if self.longest is not None and self.longest < 2**12:
+            word = self.start_in_cut_phase(U, index, make_key(place_key, 2))
+        else:
+            if self.longest is not None:
+                least = capped_law(self.gamma, self.longest).least
+                U = (u64(least) + part(U, 2**50 - least)) | u64(1)
+            U = np.maximum(U, u64(2 ** (50 - octaves)))
+            word = encode(evaluate(rows, row_bits, U), self.longest)
         if sign_key is not None:
             word |= self.negative(hash_elements(index, key_of(sign_key), u64(0)))
         return word.astype(np.uint32)
+
+    def start_in_cut_phase(self, U: Wide, index: Wide, key: int) -> Wide:
+        """Return stationary magnitudes: n steps to go, and where the last visit led to."""
+        law = capped_law(self.gamma, self.longest or 0)
+        assert law.landings is not None
+        n = np.array([(law.ends <= x).sum() for x in U >> u64(18)], np.uint64)
+        V = hash_elements(index, key_of(key), u64(0)) >> u64(14)
+        b = evaluate(law.landings, 7, part(V, law.widths[n]) | u64(1))
+        f = np.maximum((b >> u64(14)) & u64(2**18 - 1), u64(1))
+        return (n << u64(18)) + np.where(b >> u64(32) >= u64(law.longest), u64(0), f)
 
     def step(self, words: Words, index: Any, key: int) -> tuple[NDArray[np.int64], Words]:
         """Return the values in units (1 laminar, 2 in Z) with their signs, and the next words."""
@@ -97,5 +130,6 @@ class Reference:
         h = hash_elements(index, key_of(key), f << u64(46))
         upper = np.where(f == 0, (h >> u64(12)) & u64(2**18 - 1), u64(2**18 - 1) - f)
         U = (upper << u64(32)) | ((h ^ (h >> u64(32))) & LOW_HALF) | u64(1)
-        following = encode(evaluate(thaler_tables(self.gamma).returns, 7, U)) | self.negative(h)
+        b = evaluate(thaler_tables(self.gamma).returns, 7, U)
+        following = encode(b, self.longest) | self.negative(h)
         return following ^ old if self.signs == "product" else following

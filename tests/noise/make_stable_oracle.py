@@ -11,7 +11,7 @@ The step follows from the width of the sector, so that the error is below 1e-36 
 Nothing here is shared with ``mpgd``: neither Zolotarev's integral nor its variables.
 
 Each row is (alpha, beta, y, P(X > y), f(y)), y >= 0; the other side is the reflection (-y, -beta).
-Run from the repository root (about ten minutes):
+Run from the repository root (about an hour, most of it near alpha = 1):
 
     python tests/noise/make_stable_oracle.py
 """
@@ -21,10 +21,12 @@ from pathlib import Path
 
 import mpmath as mp
 
-ALPHAS = [1.05, 1.1, 1.25, 1.5, 5 / 3, 1.9, 1.999, 2.0]
+ALPHAS = [1.01, 1.02, 1.035, 1.05, 1.1, 1.25, 1.5, 5 / 3, 1.9, 1.999, 2.0]
 BETAS = [-1.0, -0.5, 0.0, 0.5, 1.0]
 POINTS = [0.0, 1e-12, 1e-3, 0.1, 0.7, 1.0, 2.0, 3.5, 6.0, 12.0, 14.0, 20.0, 50.0]
 POINTS += [1e3, 1e6, 1e10, 1e14]
+NEAR = [-5.0, -1.0, 0.0, 1.0, 3.0, 10.0]  # of the mode, which lies far out as alpha tends to 1
+FAR = 1.04  # up to this alpha
 THIN = [0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0]  # parts of the way to 1e-15 on a thin tail
 SMALLEST = 1e-16
 DIGITS = 36
@@ -54,13 +56,16 @@ def tail_and_density(alpha: float, beta: float, y: float) -> tuple[float, float]
 
 
 def points(alpha: float, beta: float) -> list[float]:
-    """Return the y of one law, with the thin tail followed down to 1e-15."""
+    """Return the y of one law, with its mode and the thin tail followed down to 1e-15."""
+    mode = beta * float(mp.tan(mp.pi * alpha / 2))
+    near = [round(mode + step, 6) for step in NEAR] if alpha < FAR and mode > max(NEAR) else []
     if alpha < 2 and beta > -1:
-        return POINTS
+        return sorted({*POINTS, *near})
     cosine = abs(mp.cos(mp.pi * alpha / 2))
     floor = (cosine / alpha) ** (1 / (alpha - 1)) * (alpha - 1) / alpha
     last = float((34.5 / floor) ** ((alpha - 1) / alpha))
-    return sorted({y for y in POINTS if y < last} | {round(last * part, 6) for part in THIN})
+    found = {y for y in (*POINTS, *near) if y < last} | {round(last * part, 6) for part in THIN}
+    return sorted(found)
 
 
 def main() -> None:

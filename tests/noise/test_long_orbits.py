@@ -58,11 +58,12 @@ def test_nothing_freezes(gamma: float) -> None:
 
 
 @numba.njit
-def recurrences(words, keys, table, threshold, product, c0, c1):  # type: ignore[no-untyped-def]
+def recurrences(words, keys, table, threshold, product, largest, c0, c1):  # type: ignore[no-untyped-def]
     """Return how often an orbit meets the word it had at the last power of two (Brent)."""
     values, anchor, found, power = np.empty(len(words)), words.copy(), 0, 1
     for k in range(len(keys)):
-        fused.advance_values(words, values, 0, keys[k], table, threshold, product, c0, c1)
+        rule = (threshold, product, largest)
+        fused.advance_values(words, values, 0, keys[k], table, *rule, c0, c1)
         for i in range(len(words)):
             found += words[i] == anchor[i]
         if k == power:

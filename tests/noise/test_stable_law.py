@@ -14,9 +14,10 @@ from mpgd.noise.stable_law import StableLaw, chambers_mallows_stuck
 
 HERE = Path(__file__).parent
 TOLERANCE = 2e-12  # of the promised 1e-10; what remains is the rounding of y^(alpha/(alpha-1))
+NEAR_ONE = 2e-11  # the same below alpha = 1.05, where that power reaches 101
 VISIBLE = 1e-15  # values below are not promised
 LEVEL = 1e-5
-ALPHAS = [1.05, 1.1, 1.25, 1.5, 5 / 3, 1.9, 1.999, 2.0]
+ALPHAS = [1.01, 1.02, 1.035, 1.05, 1.1, 1.25, 1.5, 5 / 3, 1.9, 1.999, 2.0]
 BETAS = [-1.0, -0.5, 0.0, 0.5, 1.0]
 
 Array = NDArray[np.float64]
@@ -41,6 +42,11 @@ def rows(alpha: float, beta: float) -> tuple[Array, Array, Array]:
     return chosen[:, 2], chosen[:, 3], chosen[:, 4]
 
 
+def allowed(alpha: float) -> float:
+    """Return the relative error a function of a law of index ``alpha`` may have."""
+    return TOLERANCE if alpha >= 1.05 else NEAR_ONE
+
+
 def assert_relative(value: Array, expected: Array, tolerance: float = TOLERANCE) -> None:
     visible = np.abs(expected) > VISIBLE
     np.testing.assert_allclose(value[visible], expected[visible], rtol=tolerance, atol=0.0)
@@ -52,12 +58,13 @@ def test_table_of_the_inverted_characteristic_function(alpha: float, beta: float
     y, tail, density = rows(alpha, beta)
     assert y.size >= 12
     right, left = StableLaw(alpha, beta), StableLaw(alpha, -beta)
-    assert_relative(right.sf(y), tail)
-    assert_relative(right.cdf(y), 1.0 - tail, 1e-13)
-    assert_relative(right.pdf(y), density)
-    assert_relative(left.cdf(-y), tail)
-    assert_relative(left.sf(-y), 1.0 - tail, 1e-13)
-    assert_relative(left.pdf(-y), density)
+    near, inner = allowed(alpha), 1e-13 if alpha >= 1.05 else NEAR_ONE
+    assert_relative(right.sf(y), tail, near)
+    assert_relative(right.cdf(y), 1.0 - tail, inner)
+    assert_relative(right.pdf(y), density, near)
+    assert_relative(left.cdf(-y), tail, near)
+    assert_relative(left.sf(-y), 1.0 - tail, inner)
+    assert_relative(left.pdf(-y), density, near)
     np.testing.assert_allclose(np.exp(right.logpdf(y)), right.pdf(y), rtol=1e-15)
 
 
@@ -67,7 +74,7 @@ def test_quantiles_of_the_table(alpha: float, beta: float) -> None:
     """The table read backwards, where a rounding of the tail moves y by less than 1e-12."""
     y, tail, density = rows(alpha, beta)
     good = (y * density > 1e-3 * tail) & (tail > VISIBLE)
-    assert_relative(-StableLaw(alpha, -beta).quantile(tail[good]), y[good])
+    assert_relative(-StableLaw(alpha, -beta).quantile(tail[good]), y[good], allowed(alpha))
 
 
 @pytest.mark.parametrize(
@@ -107,14 +114,14 @@ def test_alpha_two_is_normal(beta: float) -> None:
     np.testing.assert_allclose(law.logpdf(1e6 * x), theirs.logpdf(1e6 * x), rtol=1e-13)
 
 
-@pytest.mark.parametrize("alpha", [1.05, 1.5, 2.0])
+@pytest.mark.parametrize("alpha", [1.01, 1.05, 1.5, 2.0])
 @pytest.mark.parametrize("beta", [-1.0, 0.3, 1.0])
 def test_reflection_and_scale(alpha: float, beta: float) -> None:
     x = np.concatenate([np.linspace(-40.0, 40.0, 161), [1e-9, -1e-9, 1e9, -1e9]])
     law, mirror = StableLaw(alpha, beta, 3.0), StableLaw(alpha, -beta)
-    np.testing.assert_allclose(law.pdf(x), mirror.pdf(-x / 3.0) / 3.0, rtol=1e-12)
-    np.testing.assert_allclose(law.cdf(x), mirror.sf(-x / 3.0), rtol=1e-12)
-    np.testing.assert_allclose(law.cdf(x) + law.sf(x), 1.0, rtol=0.0, atol=1e-14)
+    np.testing.assert_allclose(law.pdf(x), mirror.pdf(-x / 3.0) / 3.0, rtol=allowed(alpha) / 2)
+    np.testing.assert_allclose(law.cdf(x), mirror.sf(-x / 3.0), rtol=allowed(alpha) / 2)
+    np.testing.assert_allclose(law.cdf(x) + law.sf(x), 1.0, rtol=0.0, atol=allowed(alpha) / 200)
 
 
 def test_pdf_integrates_to_one_and_to_the_cdf() -> None:
@@ -160,13 +167,14 @@ def test_characteristic_function_at_the_ends() -> None:
     assert StableLaw(1.5, 0.5).characteristic_function(2.0) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("alpha", [1.05, 1.3, 1.9, 1.999999, 2.0])
+@pytest.mark.parametrize("alpha", [1.01, 1.05, 1.3, 1.9, 1.999999, 2.0])
 @pytest.mark.parametrize("beta", [-1.0, -1.0 + 1e-12, 0.0, 0.7])
 def test_quantile_inverts_the_cdf(alpha: float, beta: float) -> None:
     tail = np.concatenate([np.geomspace(1e-15, 0.5, 60), [1e-100, 1e-30]])
     law = StableLaw(alpha, beta, scale=4.0)
-    assert_relative(law.cdf(law.quantile(tail)) / tail, np.ones_like(tail))
-    assert_relative(law.sf(law.quantile(1.0 - tail[:60])) / (1.0 - (1.0 - tail[:60])), np.ones(60))
+    assert_relative(law.cdf(law.quantile(tail)) / tail, np.ones_like(tail), allowed(alpha))
+    ratio = law.sf(law.quantile(1.0 - tail[:60])) / (1.0 - (1.0 - tail[:60]))
+    assert_relative(ratio, np.ones(60), allowed(alpha))
     assert (np.diff(law.quantile(np.linspace(0.001, 0.999, 199))) > 0.0).all()
 
 
@@ -179,7 +187,7 @@ def test_quantile_at_zero_and_at_the_ends() -> None:
 
 
 @pytest.mark.parametrize("beta", [-1.0, 0.2])
-@pytest.mark.parametrize("alpha", [1.05, 1.6, 1.999])
+@pytest.mark.parametrize("alpha", [1.01, 1.05, 1.6, 1.999])
 def test_no_jump_where_the_computation_changes(alpha: float, beta: float) -> None:
     """Cells of y, the floor and the ceiling of y, and the sign of x."""
     law, power = StableLaw(alpha, beta), alpha / (alpha - 1.0)
@@ -196,7 +204,13 @@ def test_no_jump_where_the_computation_changes(alpha: float, beta: float) -> Non
 def test_step_has_converged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half the step, at indices and skewnesses next to their ends."""
     y = np.geomspace(1e-12, 1e12, 97)
-    for alpha, beta in [(1.05, -1 + 1e-9), (1.5, -1 + 1e-15), (2 - 1e-6, 0.3), (2 - 1e-14, -0.9)]:
+    for alpha, beta in [
+        (1.01, -1 + 1e-9),
+        (1.05, -1 + 1e-9),
+        (1.5, -1 + 1e-15),
+        (2 - 1e-6, 0.3),
+        (2 - 1e-14, -0.9),
+    ]:
         coarse = np.exp(stable_integral.log_tail_and_density(y, alpha, beta))
         with monkeypatch.context() as patch:
             patch.setattr(stable_integral, "STEP", 0.5 * stable_integral.STEP)
@@ -208,7 +222,7 @@ def test_step_has_converged(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_logpdf_on_the_thin_tail_follows_its_asymptote() -> None:
     """Log f = -k x^(alpha/(alpha-1)) + O(log x), k from Zolotarev's V at the end point."""
-    for alpha in (1.05, 1.5, 1.9):
+    for alpha in (1.01, 1.05, 1.5, 1.9):
         cosine = abs(np.cos(0.5 * np.pi * alpha))
         k = (cosine / alpha) ** (1.0 / (alpha - 1.0)) * (alpha - 1.0) / alpha
         x = (np.array([1e4, 1e8, 1e20]) / k) ** ((alpha - 1.0) / alpha)
@@ -229,7 +243,9 @@ def test_extreme_arguments_keep_their_shape() -> None:
     assert StableLaw(Fraction(3, 2)) == StableLaw(1.5)
 
 
-@pytest.mark.parametrize(("alpha", "beta"), [(1.05, 0.0), (1.3, 1.0), (1.7, -0.5), (2.0, 0.0)])
+@pytest.mark.parametrize(
+    ("alpha", "beta"), [(1.01, 0.0), (1.05, 0.0), (1.3, 1.0), (1.7, -0.5), (2.0, 0.0)]
+)
 def test_chambers_mallows_stuck_draws_follow_the_law(alpha: float, beta: float) -> None:
     rng = np.random.default_rng(0)
     angle, exponential = np.pi * (rng.random(50_000) - 0.5), rng.standard_exponential(50_000)
@@ -280,9 +296,9 @@ def test_parameters_of_the_wrong_type(name: str, value: object) -> None:
 
 
 @pytest.mark.parametrize("method", ["pdf", "logpdf", "cdf", "sf", "quantile"])
-def test_distribution_functions_need_alpha_of_at_least_105(method: str) -> None:
-    with pytest.raises(ValueError, match=r"alpha must be at least 1.05 .*, got 1.04"):
-        getattr(StableLaw(1.04), method)(0.5)
+def test_distribution_functions_need_alpha_of_at_least_101(method: str) -> None:
+    with pytest.raises(ValueError, match=r"alpha must be at least 1.01 .*, got 1.009"):
+        getattr(StableLaw(1.009), method)(0.5)
 
 
 def test_wrong_arguments() -> None:

@@ -93,6 +93,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     Checkpoint(GOING_ON, checkpoints, every=0.0).save(Progress(1), model, optimizer)
     (checkpoints / "running.pt").write_bytes(b"\x80\x02")
+    (checkpoints / "0123-4567.tmp").write_bytes(b"\x80\x02")
     return folder
 
 
@@ -143,7 +144,6 @@ def test_ids_are_unique_and_every_link_leads_somewhere(page: Page) -> None:
     [
         ("0" * 64 + ".json", "corrupt: not JSON"),
         ("shopping <b>list.json", "foreign: no result file"),
-        ("0123-4567.tmp", "unfinished"),
         ("checkpoints/running.pt", "corrupt: no state of a run"),
     ],
 )
@@ -152,6 +152,13 @@ def test_files_that_are_no_results_are_named(
 ) -> None:
     assert name in written.unusable
     assert re.search(re.escape(name) + r"\s*" + re.escape(why), page.text)
+
+
+def test_what_a_killed_writer_left_is_no_unusable_result(
+    written: report.Written, page: Page
+) -> None:
+    assert not [name for name in written.unusable if name.endswith(".tmp")]
+    assert ".tmp" not in page.text
 
 
 def test_a_run_with_a_checkpoint_is_unfinished_not_unusable(

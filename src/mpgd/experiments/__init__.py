@@ -56,6 +56,11 @@ EXPERIMENTS: Final = {
     "generalization": Entry(
         "Theorem 4.2: gap, tail index, dimension and Hessian trace against gamma"
     ),
+    "escape": Entry(
+        "Wells left at a finite step: force, threshold, rates, and which of two wells is preferred"
+    ),
+    "compare": Entry("Where does MPGD help? Tuned methods on functions, small data, pruning"),
+    "levels": Entry("The paper's settings as force and decay, what they do, and a recipe"),
 }
 PROTOCOLS: Final = ("paper", "released")
 

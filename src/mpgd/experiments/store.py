@@ -7,6 +7,7 @@ So a finished run is never repeated, a killed sweep goes on where it was, a chan
 is another file, and two sweeps can share a folder: whoever renames last leaves a whole file.
 """
 
+import errno
 import hashlib
 import json
 import logging
@@ -98,6 +99,8 @@ class Store:
     Args:
         folder: where the files are; made when the first one is written.
         report: is told in words about every file that cannot be used; by default a log warning.
+        made: whether the folder has been made. Then one that is not there is an error: results
+            that were in it are gone.
 
     Attributes:
         unreadable: the files that `records` or `load` could not use, with the reason.
@@ -114,9 +117,13 @@ class Store:
     """
 
     def __init__(
-        self, folder: str | os.PathLike[str], report: Callable[[str], None] | None = None
+        self,
+        folder: str | os.PathLike[str],
+        report: Callable[[str], None] | None = None,
+        made: bool = False,
     ) -> None:
         self.folder = Path(folder)
+        self.made = made
         self.unreadable: dict[Path, str] = {}
         self._report = report or logging.getLogger("mpgd").warning
 
@@ -144,9 +151,11 @@ class Store:
         body = {"format": FORMAT, **asdict(run), "metrics": metrics, "curves": curves}
         body |= {"versions": versions(), "commit": commit(), "seconds": seconds}
         text = json.dumps(body, indent=1, default=_plain)
+        self.make()
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
             write_whole(self.path(run), text.encode())
+        except FileNotFoundError:
+            raise self.gone() from None
         except OSError as problem:
             raise self._error("write", problem) from problem
         return _parse(text, run.key)
@@ -172,6 +181,8 @@ class Store:
         except OSError as problem:
             raise self._error("read", problem) from problem
         for path in paths:
+            if path.suffix == TEMPORARY:
+                continue  # being written now, or its writer was killed
             try:
                 yield _read(path)
             except FileNotFoundError:
@@ -181,12 +192,26 @@ class Store:
 
     def check_writable(self) -> None:
         """Raise `StoreError` now rather than after the first hour of work."""
+        self.make()
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=self.folder, suffix=TEMPORARY) as probe:
+            with tempfile.TemporaryFile(dir=self.folder) as probe:
                 probe.write(b"x")
         except OSError as problem:
             raise self._error("write", problem) from problem
+
+    def make(self) -> None:
+        """Make the folder, unless it has been made before: then it is not made twice."""
+        if self.made:
+            return
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise self._error("write", problem) from problem
+        self.made = True
+
+    def gone(self) -> StoreError:
+        """Return the error of a folder that was there."""
+        return StoreError(f"the results folder is gone: {self.folder}")
 
     def _set_aside(self, path: Path, reason: str) -> None:
         aside = path.with_name(path.name + ".corrupt")
@@ -209,8 +234,6 @@ class Store:
 
 def _read(path: Path) -> Record:
     """Return the record in ``path``; ValueError says why it is none."""
-    if path.suffix == TEMPORARY:
-        raise ValueError("unfinished: being written now, or its writer was killed")
     if path.suffix == ".corrupt":
         raise ValueError("set aside earlier as unreadable")
     if size(path) > LARGEST:
@@ -230,6 +253,10 @@ def size(path: Path) -> int:
     except FileNotFoundError:
         if path.is_symlink():
             raise ValueError("corrupt: a link to nothing") from None
+        raise
+    except OSError as problem:
+        if problem.errno == errno.ELOOP:
+            raise ValueError("corrupt: a link to itself") from None
         raise
     if not (S_ISREG(found.st_mode) or S_ISDIR(found.st_mode)):  # reading may never end
         raise ValueError("foreign: a pipe or a device")

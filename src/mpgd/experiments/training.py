@@ -5,10 +5,12 @@
 The parameters of all runs are one matrix (run, element). A run's hyperparameters name its noise,
 see `banks.sources`; with ``batch`` it descends on random mini-batches of that size.
 Noise does not depend on who trains beside a run, in bits; parameters do not to rounding, which
-only in float64 stays small.
+only in float64 stays small. torch cuts large products among its threads, which changes the last
+bits: so a run is trained on one thread, whoever trains it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -49,6 +51,23 @@ class Trained:
     after: Tensor  # parameters after it
     moments: list[int]  # the steps at which the curve was taken
     curve: Tensor  # what ``gradient`` returned beside the gradient at those steps, (moment, run)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep torch to one thread meanwhile: bits do not follow the machine, nor who trains.
+
+    Examples:
+        >>> with one_thread():
+        ...     torch.get_num_threads()
+        1
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def train(problem: Problem, runs: Sequence[Run]) -> Trained:
@@ -135,7 +154,7 @@ def _place(rows: Tensor) -> slice | Tensor:
 def full_batch(problem: Problem) -> Gradient:
     """Return the gradient on all of the training data."""
     split = problem.split
-    gradient = _gradient(problem, len(split.x_train))
+    gradient = gradient_of(problem, len(split.x_train))
     examples = Examples.of(split.x_train, split.y_train)
     return lambda x: gradient(x, examples)
 
@@ -144,7 +163,7 @@ def mini_batch(problem: Problem, runs: Sequence[Run]) -> Gradient:
     """Return the gradient on a mini-batch of each run's own."""
     split, size = problem.split, runs[0].hyperparameters["batch"]
     batches = [minibatches(run.seed, len(split.x_train), size) for run in runs]
-    gradient = _gradient(problem, size)
+    gradient = gradient_of(problem, size)
 
     def next_gradient(x: Tensor) -> tuple[Tensor, Tensor]:
         chosen = torch.stack([next(batch) for batch in batches])
@@ -153,7 +172,7 @@ def mini_batch(problem: Problem, runs: Sequence[Run]) -> Gradient:
     return next_gradient
 
 
-def _gradient(
+def gradient_of(
     problem: Problem, examples: int
 ) -> Callable[[Tensor, Examples], tuple[Tensor, Tensor]]:
     """Return the gradient in closed form where we have one, else by autograd."""

@@ -15,8 +15,18 @@ import numpy as np
 from jax import Array, lax
 from numpy.typing import NDArray
 
-from mpgd.jax.pairs import Pair, hash_elements, make_key, pair, subtract, upper_product
+from mpgd.jax.pairs import (
+    Pair,
+    add,
+    hash_elements,
+    make_key,
+    pair,
+    subtract,
+    upper_pair,
+    upper_product,
+)
 from mpgd.maps.rows import BEND_BITS, INPUT_BITS, POINT_BITS
+from mpgd.noise.capped import CappedLaw
 from mpgd.noise.driver import Driver, Table
 from mpgd.noise.word import (
     DRAWN_SHIFT,
@@ -24,7 +34,6 @@ from mpgd.noise.word import (
     FRACTION,
     FRACTION_BITS,
     LONG,
-    LONGEST,
     MAGNITUDE,
     NEGATIVE,
     ONE,
@@ -35,21 +44,66 @@ from mpgd.noise.word import (
 MOST_STEPS: Final = 2**32 - 1  # what a uint32 counts to
 
 _u = np.uint32
-_PLACE, _SIGN = 0, 1  # what a start needs bits for
+_PLACE, _SIGN, _FRACTION = 0, 1, 2  # what a start needs bits for; the last within the place
 _UNUSED: Final = 64 - INPUT_BITS  # bits below U, whose 50 bits are the upper ones of a pair
 
 
 def start(driver: Driver, key: Pair, index: Array, drawn: bool) -> Array:
     """Return the stationary words of the elements ``index``, int32; not ``drawn``: all +1."""
-    high, low = hash_elements(index, make_key(key, _PLACE))
-    low = (low & _u(2**32 - 2**_UNUSED)) | _u(1 << _UNUSED)
-    least = pair(1 << (64 - driver.starts.octaves))  # below it, all starts are LONGEST
-    is_less = (high < least[0]) | ((high == least[0]) & (low < least[1]))
-    U = jnp.where(is_less, least[0], high), jnp.where(is_less, least[1], low)
-    word = encode(evaluate(driver.starts, *locate(driver.starts, U)))
+    place = make_key(key, _PLACE)
+    U = _odd(hash_elements(index, place))
+    if driver.law is not None and driver.law.landings is not None:
+        word = _start_in_cut_phase(driver, driver.law, U, index, make_key(place, _FRACTION))
+    else:
+        if driver.law is not None:
+            U = _odd(add(pair(driver.law.least << _UNUSED), _scaled(U, _rest(driver.law))))
+        least = pair(1 << (64 - driver.starts.octaves))  # below it, all starts are LONGEST
+        is_less = (U[0] < least[0]) | ((U[0] == least[0]) & (U[1] < least[1]))
+        U = jnp.where(is_less, least[0], U[0]), jnp.where(is_less, least[1], U[1])
+        word = encode(evaluate(driver.starts, *locate(driver.starts, U)), driver.largest)
     if drawn:
         word = word | drawn_sign(driver, hash_elements(index, make_key(key, _SIGN)))
     return word.view(jnp.int32)
+
+
+def _start_in_cut_phase(driver: Driver, law: CappedLaw, U: Pair, index: Array, key: Pair) -> Array:
+    """Return stationary magnitudes where phases have a longest one that is short."""
+    sharding = jax.typeof(U[0]).sharding
+    length = 1 << law.longest.bit_length()  # a power of two above n
+    ends = np.full(length, 2**32 - 1, np.uint32)
+    ends[: law.longest] = law.ends
+
+    def at(column: NDArray[np.uint32], row: Array) -> Array:
+        return jnp.asarray(column).at[row].get(mode="promise_in_bounds", out_sharding=sharding)
+
+    n = jnp.zeros_like(U[0])
+    for bit in (1 << k for k in reversed(range(law.longest.bit_length()))):
+        n = jnp.where(at(ends, n + _u(bit - 1)) <= U[0], n + _u(bit), n)
+    n = jnp.minimum(n, _u(law.longest))
+    widths = law.widths << np.uint64(_UNUSED)
+    halves = [(widths >> np.uint64(by)).astype(np.uint32) for by in (32, 0)]
+    v = _odd(_scaled(_cleared(hash_elements(index, key)), (at(halves[0], n), at(halves[1], n))))
+    b = evaluate(driver.starts, *locate(driver.starts, v))
+    f = jnp.maximum(b[1] >> _u(POINT_BITS - FRACTION_BITS), _u(1))
+    return (n << _u(FRACTION_BITS)) + jnp.where(b[0] < _u(law.longest), f, _u(0))
+
+
+def _rest(law: CappedLaw) -> Pair:
+    return pair(((1 << INPUT_BITS) - law.least) << _UNUSED)
+
+
+def _scaled(U: Pair, width: Pair) -> Pair:
+    """Return U width of two numbers of 50 bits in [0, 1), rounded down."""
+    return _cleared(upper_pair(U, width))
+
+
+def _cleared(U: Pair) -> Pair:
+    return U[0], U[1] & _u(2**32 - 2**_UNUSED)
+
+
+def _odd(U: Pair) -> Pair:
+    """Return the upper 50 bits of a pair with the last one set."""
+    return U[0], (U[1] & _u(2**32 - 2**_UNUSED)) | _u(1 << _UNUSED)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -78,7 +132,7 @@ def visit(driver: Driver, w: Array, key: Pair, index: Array, active: Array) -> A
     nothing = jnp.zeros_like(w), jnp.zeros_like(w)
     signed_row, X = lax.cond(active, lambda: argument(driver, w, key, index), lambda: nothing)
     b = evaluate(driver.returns, signed_row & _u(MAGNITUDE), X)
-    new = encode(b) | (signed_row & _u(NEGATIVE))
+    new = encode(b, driver.largest) | (signed_row & _u(NEGATIVE))
     return new ^ (w & _u(NEGATIVE)) if driver.product else new
 
 
@@ -99,12 +153,12 @@ def drawn_sign(driver: Driver, h: Pair) -> Array:
     return is_negative.astype(jnp.uint32) << _u(31)
 
 
-def encode(b: Pair) -> Array:
+def encode(b: Pair, largest: int) -> Array:
     """Return the magnitudes of the words at ``b``, numbers with 32 bits behind the point."""
     n = b[0]
     short = (n << _u(FRACTION_BITS)) | (b[1] >> _u(POINT_BITS - FRACTION_BITS))
     short = short + (short & _u(FRACTION) == 0)  # f = 0 is taken: "not known"
-    return jnp.where(n < _u(FAR), short, jnp.minimum(n, _u(LONGEST)) + _u(LONG - FAR))
+    return jnp.minimum(jnp.where(n < _u(FAR), short, n + _u(LONG - FAR)), _u(largest))
 
 
 def locate(table: Table, U: Pair) -> tuple[Array, Array]:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from mpgd.noise.counter import MULTIPLIER, STRIDE
+from mpgd.noise.counter import MULTIPLIER, STRIDE, stream_number
 
 Pair = tuple[Array, Array]
 
@@ -52,6 +52,17 @@ def upper_product(a: Array, b: Array) -> Array:
 def multiply(x: Pair, y: Pair) -> Pair:
     """Return the lower 64 bits of a product."""
     return upper_product(x[1], y[1]) + x[0] * y[1] + x[1] * y[0], x[1] * y[1]
+
+
+def upper_pair(x: Pair, y: Pair) -> Pair:
+    """Return the upper 64 of the 128 bits of a product, from four products of 32-bit halves."""
+    nothing = jnp.zeros_like(x[1] * y[1])
+    middle = add((nothing, upper_product(x[1], y[1])), (nothing, x[0] * y[1]))
+    middle = add(middle, (nothing, x[1] * y[0]))
+    total = upper_product(x[0], y[0]), x[0] * y[0]
+    for part in (upper_product(x[0], y[1]), upper_product(x[1], y[0]), middle[0]):
+        total = add(total, (nothing, part))
+    return total
 
 
 def add(x: Pair, y: Pair) -> Pair:
@@ -94,6 +105,14 @@ def make_key(*parts: int | Array | Pair) -> Pair:
     for part in parts:
         key = extend_key(key, part if isinstance(part, tuple) else pair(part))
     return key
+
+
+def seed_of(seed: int | Array, stream: int | str | None) -> int | Array | Pair:
+    """Return the seed of one of the streams of ``seed``; without a stream, ``seed`` itself."""
+    if stream is None:
+        return seed
+    high, low = make_key(seed, pair(stream_number(stream)))
+    return high & np.uint32(2**31 - 1), low  # seeds have 63 bits
 
 
 @jax.jit

@@ -13,6 +13,7 @@ from jax import Array
 from mpgd.jax import orbits
 from mpgd.jax.elements import element_index
 from mpgd.jax.pairs import Pair, make_key, step_key
+from mpgd.noise.capped import check_longest
 from mpgd.noise.driver import Driver, make_driver
 from mpgd.parameters import (
     FIRST_SIGNS,
@@ -46,7 +47,12 @@ class NoiseState(NamedTuple):
 
 
 def noise(
-    gamma: float, beta: float = 0.0, *, signs: str = "fresh", first_sign: str = "drawn"
+    gamma: float,
+    beta: float = 0.0,
+    *,
+    signs: str = "fresh",
+    first_sign: str = "drawn",
+    longest: int | None = None,
 ) -> Noise:
     """Return the noise of `mpgd.ChaoticNoise` for JAX.
 
@@ -56,6 +62,7 @@ def noise(
         signs: ``"fresh"``: a new independent sign after each visit to Z. ``"product"``: the old
             sign times such a draw.
         first_sign: ``"drawn"`` like all others, or ``"positive"``.
+        longest: no laminar phase has more steps than this; None sets no bound.
 
     Examples:
         >>> source = noise(gamma=0.6, beta=0.5)
@@ -64,7 +71,7 @@ def noise(
         >>> v.shape, v.dtype.name, int(state.step)
         ((3,), 'float32', 1)
     """
-    return Noise(gamma, beta, signs, first_sign)
+    return Noise(gamma, beta, signs, first_sign, longest)
 
 
 @dataclass(frozen=True)
@@ -80,17 +87,19 @@ class Noise:
     beta: float
     signs: str
     first_sign: str
+    longest: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "gamma", check_gamma(self.gamma))
         object.__setattr__(self, "beta", check_beta(self.beta))
         check_choice("signs", self.signs, SIGN_RULES)
         check_choice("first_sign", self.first_sign, FIRST_SIGNS)
+        object.__setattr__(self, "longest", check_longest(self.longest))
 
     @property
     def driver(self) -> Driver:
         """The constants that all engines read."""
-        return make_driver(self.gamma, self.beta, self.signs)
+        return make_driver(self.gamma, self.beta, self.signs, self.longest)
 
     def init(
         self,

@@ -53,6 +53,10 @@ def mpgd(
     start: int = 0,
     stop: int | None = None,
     seed: int | Array = 0,
+    longest: int | None = None,
+    force: float | None = None,
+    decay: float | None = None,
+    stream: int | str | None = None,
     rounding: str = "nearest",
 ) -> optax.GradientTransformationExtraArgs:
     """Return gradient descent with chaotic, heavy-tailed perturbations.
@@ -75,6 +79,11 @@ def mpgd(
         start: the first step that is perturbed.
         stop: the first step that is not any more.
         seed: of the noise; an array of one integer too, so that `jax.vmap` can go over many.
+        longest: no laminar phase has more steps than this; None sets no bound.
+        force: instead of sigma: a step pushes by force eta v2/c0, in units of the gradient,
+            whatever eta is; with symmetric by up to twice that.
+        decay: instead of mu: the weight decay, or growth, of a laminar phase.
+        stream: a name or number; trees of one training with other streams have other noise.
         rounding: of bfloat16 and float16 parameters, ``"nearest"`` or ``"stochastic"``, by the same
             chances as in torch. The updates are then such that `optax.apply_updates` ends at a
             neighbour of the float32 result that was chosen by chance.
@@ -104,6 +113,10 @@ def mpgd(
         start,
         stop,
         seed,
+        longest,
+        force,
+        decay,
+        stream,
         rounding,
     )
 
@@ -137,6 +150,10 @@ def perturb(
     start: int = 0,
     stop: int | None = None,
     seed: int | Array = 0,
+    longest: int | None = None,
+    force: float | None = None,
+    decay: float | None = None,
+    stream: int | str | None = None,
     rounding: str = "nearest",
 ) -> optax.GradientTransformationExtraArgs:
     """Return ``inner`` with the same perturbation added to its updates.
@@ -156,6 +173,10 @@ def perturb(
         start: the first step that is perturbed.
         stop: the first step that is not any more.
         seed: of the noise.
+        longest: the most steps a laminar phase has.
+        force: instead of sigma: the push of a laminar phase, in units of the inner update over eta.
+        decay: instead of mu: the weight decay of a laminar phase, in such units.
+        stream: a name or number; trees of one training with other streams have other noise.
         rounding: of bfloat16 and float16 parameters.
 
     Examples:
@@ -179,6 +200,10 @@ def perturb(
         start,
         stop,
         seed,
+        longest,
+        force,
+        decay,
+        stream,
         rounding,
     )
     inside = optax.with_extra_args_support(inner)

@@ -1,21 +1,25 @@
 """The lab's server: files of the page, and numbers as JSON, for this machine alone.
 
     GET /                                          the page
-    GET /api/orbit, /api/sums, /api/descent        numbers, for the settings in the query
+    GET /api/orbit, /sums, /descent, /wells        numbers, for the settings in the query
 
 It listens on 127.0.0.1 and answers only to that name or localhost, so that a web site whose name
-has been pointed here is refused. Every mistake is answered with ``{"error": text}``.
+has been pointed here is refused. Every mistake is answered with ``{"error": text}``. Connections
+are limited: when there are too many, the one that has been silent longest is closed.
 """
 
 import errno
 import json
+import math
 import os
 import signal
+import socket
 import sys
 import threading
+import time
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
@@ -24,11 +28,13 @@ from typing import Any, Final
 
 import torch
 
-from mpgd.lab import simulation
+from mpgd.lab import simulation, wells
 from mpgd.lab.settings import from_query
 from mpgd.maps.tables import thaler_tables
 
 USUAL_PORT: Final = 8642
+WAITING: Final = 128  # connections that the kernel keeps until they are taken
+MOST: Final = 64  # connections at a time; a browser opens six
 LONGEST: Final = 1000  # characters of a request's path and query
 HOSTS: Final = ("127.0.0.1", "localhost")
 GAMMAS: Final = [round(0.51 + 0.01 * k, 2) for k in range(45)]  # of the slider
@@ -37,6 +43,7 @@ ENDPOINTS: Final = {
     "/api/orbit": simulation.orbit,
     "/api/sums": simulation.sums,
     "/api/descent": simulation.descent,
+    "/api/wells": wells.wells,
 }
 TYPES: Final = {
     "html": "text/html; charset=utf-8",
@@ -59,6 +66,8 @@ class Lab(ThreadingHTTPServer):
     """The server; one computation at a time, since sliders ask faster than a core computes."""
 
     daemon_threads = True
+    request_queue_size = WAITING
+    patience = 2.0  # seconds that a connection may be silent though others want its place
 
     def __init__(self, port: int) -> None:
         super().__init__(("127.0.0.1", port), Handler)
@@ -66,11 +75,44 @@ class Lab(ThreadingHTTPServer):
         self.assets = {f"/{file.name}": file.read_bytes() for file in page.iterdir()}
         self.assets["/"] = self.assets["/index.html"]
         self.computing = threading.Lock()
+        self.connections: dict[socket.socket, float] = {}  # and since when each is silent
+        self.room = threading.Condition()
 
     @property
     def address(self) -> str:
         """Where a browser finds the page."""
         return f"http://127.0.0.1:{self.server_address[1]}/"
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Take a connection when there is room; until then others wait in the kernel's queue."""
+        with self.room:
+            while len(self.connections) >= MOST and not self._close_silent():
+                self.room.wait(0.1)
+            self.connections[request] = time.monotonic()
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Forget a connection and close it."""
+        with self.room:
+            self.connections.pop(request, None)
+            self.room.notify()
+        super().shutdown_request(request)
+
+    def note(self, connection: socket.socket, silent_since: float) -> None:
+        """Note since when a connection has been silent: infinity while it is being answered."""
+        with self.room:
+            if connection in self.connections:  # else it has been closed
+                self.connections[connection] = silent_since
+
+    def _close_silent(self) -> bool:
+        """Close the connection that has been silent longest, if that is long; return whether."""
+        longest = min(self.connections, key=self.connections.__getitem__)
+        if time.monotonic() - self.connections[longest] < self.patience:
+            return False
+        del self.connections[longest]
+        with suppress(OSError):
+            longest.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits for a word
+        return True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing of a browser that has hung up."""
@@ -85,8 +127,19 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "mpgd", ""
     timeout = 60  # seconds, of a silent connection
+    disable_nagle_algorithm = True  # else a body waits 40 ms until its header is acknowledged
 
     def do_GET(self) -> None:
+        """Answer, and keep the connection meanwhile."""
+        self.server.note(self.connection, math.inf)
+        try:
+            self._answer()
+        finally:
+            self.server.note(self.connection, time.monotonic())
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def _answer(self) -> None:
         """Send a file of the page, numbers, or what is wrong."""
         path, _, query = self.path.partition("?")
         if not self._is_from_here():
@@ -102,8 +155,6 @@ class Handler(BaseHTTPRequestHandler):
             self._compute(ENDPOINTS[path], query)
         else:
             self.send_error(HTTPStatus.NOT_FOUND, f"there is no {path}")
-
-    do_HEAD = do_GET  # noqa: N815
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Send the error as JSON, and end the connection: what follows may be no request."""

@@ -29,7 +29,6 @@ from mpgd.limits import limit_law
 from mpgd.maps import ThalerMap
 from mpgd.noise import ChaoticNoise, GaussianNoise, StableLaw
 from mpgd.noise.counter import flat_index, step_key_tensor
-from mpgd.noise.stable_law import SMALLEST_ALPHA
 from mpgd.optim.update import descended, strengths, term
 
 Array = NDArray[np.float64]
@@ -62,12 +61,9 @@ def perturbation(settings: Settings, count: int = 1) -> Tensor:
     return path[..., 0] - path[..., 1] if twins else path
 
 
-def limit_of(settings: Settings) -> StableLaw | None:
-    """Return the law the sums tend to; None where its density is not computed."""
-    noise = make_noise(settings)
-    if noise.alpha < SMALLEST_ALPHA:
-        return None
-    law = limit_law(noise)
+def limit_of(settings: Settings) -> StableLaw:
+    """Return the law the sums tend to."""
+    law = limit_law(make_noise(settings))
     twins = settings.scheme == "symmetric"
     return StableLaw(law.alpha, scale=2.0**settings.gamma) if twins else law
 
@@ -104,10 +100,10 @@ def sums(settings: Settings) -> Numbers:
         "count": COUNT,
         "beyond": float(np.mean(np.abs(x) > reach)),
         "grid": grid.tolist(),
-        "limit": None if law is None else law.pdf(grid).tolist(),
+        "limit": law.pdf(grid).tolist(),
         "limit_alpha": 1.0 / settings.gamma,
-        "limit_beta": None if law is None else law.beta,
-        "distance": None if law is None else figure_one.ks_distance(x, law),
+        "limit_beta": law.beta,
+        "distance": figure_one.ks_distance(x, law),
         "perfect": figure_one.PERFECT / sqrt(COUNT),
     }
 

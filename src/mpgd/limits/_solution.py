@@ -11,6 +11,7 @@ from torch import Tensor
 from mpgd.parameters import check_integer, check_positive
 
 _SLACK = 1e-9  # of a step: 0.29 * 100 is 28.999999999999996 and means 29
+_MOST_STEPS = 2.0**53
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +59,10 @@ class Recorder:
 
 def steps_until(time: float, rate: float) -> int:
     """Return floor(time * rate), forgiving the rounding of decimal fractions."""
-    return math.floor(time * rate + _SLACK)
+    steps = time * rate + _SLACK
+    if not steps < _MOST_STEPS:  # written so that infinity fails too
+        raise ValueError(f"time {time:.6g} at {rate:.6g} steps per unit is too many steps")
+    return math.floor(steps)
 
 
 def start(x0: ArrayLike | Tensor, paths: int) -> Tensor:

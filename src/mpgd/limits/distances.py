@@ -19,13 +19,13 @@ Reference: Szekely & Rizzo (2013) for the energy distance; Davison & Hinkley (19
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mpgd.limits._paths import checked_path
+from mpgd.limits._paths import binary_exponent, checked_path
 from mpgd.parameters import check_integer, check_real, check_seed
 
 Array = NDArray[np.float64]
@@ -83,6 +83,8 @@ def distances_in_law(
         )
     resamples = check_integer("resamples", resamples, 0)
     level = check_real("level", level, "(0, 1)", 0.0, 1.0, "()")
+    half = binary_exponent(one, two) // 2  # so that no square of a huge or tiny number is taken
+    one, two = np.ldexp(one, -2 * half), np.ldexp(two, -2 * half)
     weigh = _on_the_line(one[:, 0], two[:, 0]) if one.shape[1] == 1 else _in_space(one, two)
     n, k = len(one), len(two)
     value = weigh(np.repeat([[1.0 / n, -1.0 / k]], [n, k], axis=1))
@@ -95,8 +97,12 @@ def distances_in_law(
         return _drawn(rng, n, n + k) - _drawn(rng, k, n + k)
 
     resampled, null = (_repeated(weigh, draw, resamples, n + k) for draw in (again, pooled))
-    return {
+    found = {
         name: _interval(float(value[name][0]), resampled[name], null[name], level) for name in NAMES
+    }
+    return {
+        name: _scaled(found[name], {"wasserstein": 2 * half, "energy": half}.get(name, 0))
+        for name in NAMES
     }
 
 
@@ -123,6 +129,11 @@ def _interval(value: float, again: Array, pooled: Array, level: float) -> Distan
     noise = float(np.quantile(pooled, level))
     low = min(value, max(0.0, 2.0 * value - float(q_high))) if value > noise else 0.0
     return Distance(value, low, max(value, 2.0 * value - float(q_low)), noise)
+
+
+def _scaled(distance: Distance, exponent: int) -> Distance:
+    """Return a distance times 2^exponent."""
+    return Distance(*(float(np.ldexp(x, exponent)) for x in astuple(distance)))
 
 
 def _on_the_line(x: Array, y: Array) -> Weigh:

@@ -121,6 +121,7 @@ def limit_law(noise: DrivingNoise) -> StableLaw:
 
     Raises:
         TypeError: a driver of another class without ``limit_law``.
+        ValueError: chaotic noise with a longest phase, whose sums grow like k^(1/2) and are normal.
 
     Examples:
         >>> from mpgd import ChaoticNoise, GaussianNoise
@@ -130,6 +131,12 @@ def limit_law(noise: DrivingNoise) -> StableLaw:
         StableLaw(alpha=2.0, beta=0.0, scale=2.0)
     """
     if isinstance(noise, ChaoticNoise):
+        if noise.longest is not None:
+            raise ValueError(
+                f"sums of k values of noise with a longest phase are normal and grow like k^(1/2), "
+                f"so k^(-{noise.gamma}) times them tends to 0, got longest={noise.longest}; leave "
+                "longest out for the stable limit"
+            )
         forgets = noise.signs == "product" and noise.beta < 1.0
         return StableLaw(noise.alpha, 0.0 if forgets else noise.beta)
     if isinstance(noise, StableNoise):

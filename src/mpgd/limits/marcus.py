@@ -14,8 +14,10 @@ of the jumps inside a step is lost. Its mean may be infinite; this is about its 
 Reference: Lim, Wan & Simsekli (2022), Theorem 4.1 and Appendix B.2; Marcus (1981).
 """
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import torch
 from numpy.typing import ArrayLike
@@ -29,6 +31,7 @@ from mpgd.parameters import check_choice, check_integer, check_positive
 
 Drift = Callable[[Tensor], Tensor]
 INTEGRALS = ("marcus", "ito")
+SMALLEST: Final = sys.float_info.min  # a step's size; below it numbers lose digits, then vanish
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +41,7 @@ class MarcusSDE:
     Args:
         drift: a, a function of x (path, coordinate) with a result of the same shape.
         couplings: pairs (b, law). b as in `FastSlow`; the driver has the law ``law`` at time 1.
+        note: where the coefficients come from, if `FastSlow.limit` had to look for them.
 
     Examples:
         >>> from mpgd.limits import Diagonal
@@ -48,6 +52,7 @@ class MarcusSDE:
 
     drift: Drift
     couplings: Sequence[tuple[CouplingLike, StableLaw]]
+    note: str = ""
 
     def __post_init__(self) -> None:
         pairs = tuple((as_coupling(b), law) for b, law in self.couplings)
@@ -97,7 +102,7 @@ class MarcusSDE:
             tensor(1., dtype=torch.float64)
         """
         check_choice("integral", integral, INTEGRALS)
-        x, h = start(x0, paths), check_positive("t1", t1) / check_integer("steps", steps, 1)
+        x, h = start(x0, paths), step_size(t1, steps)
         check_drift(self.drift(x), x)
         recorder = Recorder(times, t1, steps / t1, x)
         move = self._along_flows if integral == "marcus" else self._forward
@@ -132,7 +137,7 @@ class MarcusSDE:
             >>> torch.equal(sde.solve(0.0, steps=8, paths=2, increments=fine).final, direct)
             True
         """
-        x, h = start(x0, paths), check_positive("t1", t1) / check_integer("steps", steps, 1)
+        x, h = start(x0, paths), step_size(t1, steps)
         drawn = [[dL.clone() for dL in row] for row in self._draw(x, h, steps, seed)]
         return [torch.stack(column) for column in zip(*drawn, strict=True)]
 
@@ -197,6 +202,19 @@ def coarsen(increments: Sequence[Tensor], factor: int) -> list[Tensor]:
         if len(dL) % factor:
             raise ValueError(f"factor must divide the number of steps {len(dL)}, got {factor}")
     return [dL.reshape(-1, factor, *dL.shape[1:]).sum(dim=1) for dL in increments]
+
+
+def step_size(t1: float, steps: int) -> float:
+    """Return t1 / steps, which must not underflow.
+
+    Examples:
+        >>> step_size(1.0, 4)
+        0.25
+    """
+    h = check_positive("t1", t1) / check_integer("steps", steps, 1)
+    if h < SMALLEST:
+        raise ValueError(f"t1 must be at least {SMALLEST * steps:.3g} for {steps} steps, got {t1}")
+    return h
 
 
 def widths(couplings: Sequence[Coupling], x: Tensor) -> list[int]:

@@ -19,24 +19,42 @@ skipping is known: Butkus & Norvaisa (2018) for real paths, Korepanov & Lyons (2
 spaces.
 """
 
+import math
+from typing import Final, Literal, overload
+
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from mpgd.limits._compiled import compiled
 from mpgd.limits._paths import Array, binary_exponent, checked_path
+from mpgd.parameters import check_flag
 
 __all__ = ["p_variation"]
 
+Indices = NDArray[np.int64]
 
-def p_variation(path: ArrayLike, p: float) -> float:
+LARGE: Final = 2.0**900  # a sum beyond it, or below its inverse, may have lost digits
+HALVINGS: Final = 60  # of an interval of a few units: more would not change it
+BEYOND: Final = 2.0**50  # a larger p changes nothing: n^(1/p) is 1 to the last digits
+
+
+@overload
+def p_variation(path: ArrayLike, p: float, partition: Literal[False] = False) -> float: ...
+@overload
+def p_variation(path: ArrayLike, p: float, partition: Literal[True]) -> tuple[float, Indices]: ...
+def p_variation(
+    path: ArrayLike, p: float, partition: bool = False
+) -> float | tuple[float, Indices]:
     """Return the p-variation of a path, the supremum over all partitions of its points.
 
     Args:
         path: real numbers of axes (time,) or (time, coordinate).
         p: the exponent, finite and at least 1. For p = 1 this is the total variation.
+        partition: return a partition that attains the supremum as well.
 
     Returns:
-        ``(sup sum |increments|^p)^(1/p)``, up to rounding; 0 for a single point.
+        ``(sup sum |increments|^p)^(1/p)``, up to rounding; 0 for a single point. With
+        ``partition``, a pair of that and the indices of its points, from 0 to the last.
 
     Raises:
         ValueError: p below 1 or not finite; a path that is empty, not finite or of a wrong shape.
@@ -48,17 +66,42 @@ def p_variation(path: ArrayLike, p: float) -> float:
         6.0
         >>> p_variation([0.0, 3.0, 2.0, 4.0], p=2)  # one step of 4 beats 3, 1 and 2
         4.0
+        >>> p_variation([0.0, 3.0, 2.0, 4.0], p=2, partition=True)[1].tolist()
+        [0, 3]
     """
+    check_flag("partition", partition)
     if not 1.0 <= p < np.inf:  # written so that NaN fails too
         raise ValueError(f"p must be a finite number >= 1, got {p!r}")
     u, exponent = _scaled_to_unit_range(checked_path(path, "path"))
-    if u.shape[1] == 1:
-        u = _turning_points(u)
+    kept = _turning_points(u) if u.shape[1] == 1 else np.arange(len(u))
+    u = u[kept]
     if p == 1:
         total = float(np.sqrt((np.diff(u, axis=0) ** 2).sum(axis=1)).sum())
+        chosen = np.arange(len(u))
     else:
-        total = compiled(_largest_sum, _bounding_boxes, _reach, _power)(u, p / 2.0) ** (1.0 / p)
-    return float(np.ldexp(total, exponent))
+        before = np.zeros(len(u), dtype=np.int64)
+        total = _root_of_largest_sum(u, min(p, BEYOND), before) if (u != u[0]).any() else 0.0
+        chosen = _walked_back(before)
+    value = float(np.ldexp(total, exponent))
+    return (value, kept[chosen]) if partition else value
+
+
+def _root_of_largest_sum(u: Array, p: float, before: Indices) -> float:
+    """Return V(n-1)^(1/p) of a path whose points are at most sqrt(d) apart, and 1/2 somewhere.
+
+    For large p these powers vanish or overflow: 0.9^8000 is no double. Only a scale near the
+    largest increment D will do. V is too small if the scale is above D and too large if it is
+    below, so the scale is found by halving.
+    """
+    kernel = compiled(_largest_sum, _bounding_boxes, _reach, _power)
+    low, high, e = -1.0, 0.5 * math.log2(u.shape[1]), 0.0  # of log2 D
+    for _ in range(HALVINGS):
+        V = kernel(u * 2.0**-e, p / 2.0, before, LARGE)
+        if 1.0 / LARGE < V < LARGE:
+            return float(V ** (1.0 / p) * 2.0**e)
+        low, high = (low, e) if V < 1.0 else (e, high)
+        e = (low + high) / 2.0
+    return float(2.0**e)
 
 
 def _scaled_to_unit_range(u: Array) -> tuple[Array, int]:
@@ -69,18 +112,30 @@ def _scaled_to_unit_range(u: Array) -> tuple[Array, int]:
     return np.ldexp(u, -spread), size + spread
 
 
-def _turning_points(u: Array) -> Array:
-    """Keep the ends and the local extrema; a real path's best partition needs no other point."""
-    moved: Array = u[np.append(True, np.diff(u[:, 0]) != 0.0)]
+def _turning_points(u: Array) -> Indices:
+    """Return the ends and the local extrema; a real path's best partition needs no other point."""
+    moved = np.flatnonzero(np.append(True, np.diff(u[:, 0]) != 0.0))
     if len(moved) == 1:
-        return moved
-    rises = np.diff(moved[:, 0]) > 0.0
-    turns: Array = moved[np.concatenate(([True], rises[1:] != rises[:-1], [True]))]
-    return turns
+        return np.unique([0, len(u) - 1])
+    rises = np.diff(u[moved, 0]) > 0.0
+    turns = moved[np.concatenate(([True], rises[1:] != rises[:-1], [True]))]
+    turns[-1] = len(u) - 1  # the same value: the path does not move after its last move
+    return np.asarray(turns)
 
 
-def _largest_sum(u: Array, half: float) -> float:
-    """Return V(n-1), with |.|^p written as (|.|^2)^half."""
+def _walked_back(before: Indices) -> Indices:
+    """Return the points that lead to the last one, in order."""
+    chosen = [len(before) - 1]
+    while chosen[-1] > 0:
+        chosen.append(int(before[chosen[-1]]))
+    return np.array(chosen[::-1])
+
+
+def _largest_sum(u: Array, half: float, before: Indices, enough: float) -> float:
+    """Return V(n-1), with |.|^p written as (|.|^2)^half, or any V(j) beyond ``enough``.
+
+    ``before`` becomes the best i of each j.
+    """
     n = len(u)
     size = 1
     while size < n:
@@ -116,6 +171,9 @@ def _largest_sum(u: Array, half: float) -> float:
                 if candidate > best:
                     best, previous = candidate, end
         V[j] = best
+        before[j] = previous
+        if best >= enough:
+            return float(best)
     return float(V[n - 1])
 
 

@@ -59,7 +59,54 @@ def tabulate(
         for part in range(parts):
             u = [(1 + (part + x) / parts) * mp.mpf(2) ** (-octave - 1) for x in unit_nodes(nodes)]
             values.append([float(function(x)) for x in u])
-    return pack(*_cut(np.array(values), 2**row_bits // parts))
+    return from_values(np.array(values), row_bits, parts)
+
+
+def from_values(values: Array, row_bits: int, parts: int = 1) -> Rows:
+    """Return the rows of a falling function, given at the Chebyshev nodes of panels, (panel, node).
+
+    An octave has ``parts`` panels and 2^row_bits rows.
+    """
+    return pack(*_cut(values, 2**row_bits // parts))
+
+
+def read(rows: Rows, row_bits: int, u: Array) -> Array:
+    """Return the function that the rows hold at numbers u in (0, 1)."""
+    _, _, c0, t1, t2 = _quadratics(rows, row_bits)
+    mantissa, exponent = np.frexp(u)
+    octave = np.minimum(-exponent, len(rows) // 2**row_bits - 1)
+    place = (2.0 * mantissa - 1.0) * 2.0**row_bits
+    row = octave * 2**row_bits + place.astype(np.int64)
+    x = place - np.floor(place)
+    return np.asarray(c0[row] - x * (t1[row] - x * t2[row]))
+
+
+def solve(rows: Rows, row_bits: int, values: Array) -> Array:
+    """Return the u in (0, 1) at which the rows have these values, from 0 to `LARGEST`."""
+    edge, width, c0, t1, t2 = _quadratics(rows, row_bits)
+    order = np.argsort(edge)  # u rises and c0 falls, but for the rows that are LARGEST throughout
+    order = order[rows[order, 0] != LARGEST << POINT_BITS]
+    place = np.searchsorted(-c0[order], -values, side="right") - 1
+    row = order[np.maximum(place, 0)]
+    fall = np.maximum(c0[row] - values, 0.0)
+    root = np.sqrt(np.maximum(t1[row] * t1[row] - 4.0 * t2[row] * fall, 0.0))
+    x = np.minimum(2.0 * fall / (t1[row] + root), 1.0)
+    return np.asarray(edge[row] + width[row] * x)
+
+
+def _quadratics(rows: Rows, row_bits: int) -> tuple[Array, Array, Array, Array, Array]:
+    """Return where each row begins, its width, and its c0, t1 and t2 as numbers."""
+    number, shape = np.arange(len(rows)), rows[:, 1]
+    octave, step = number >> row_bits, number & (2**row_bits - 1)
+    sh = (shape >> _u(58)).astype(np.int64)
+    t1, t2 = shape & _u(2**SLOPE_BITS - 1), (shape >> _u(SLOPE_BITS)) & _u(2**BEND_BITS - 1)
+    return (
+        np.ldexp(1.0 + step * 2.0**-row_bits, -1 - octave),
+        np.ldexp(2.0**-row_bits, -1 - octave),
+        np.ldexp(rows[:, 0].astype(np.float64), -POINT_BITS),
+        np.ldexp(t1.astype(np.float64), -sh),
+        np.ldexp(t2.astype(np.float64), -sh),
+    )
 
 
 def pack(c0: Array, c1: Array, c2: Array) -> Rows:

@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mpgd.files import write_whole
+from mpgd.files import open_regular, write_whole
 from mpgd.maps.rows import INPUT_BITS, Rows, tabulate
 
 Array = NDArray[np.float64]
@@ -29,6 +29,7 @@ DRIVER_VERSION: Final = 2  # 1 was the driver in float64; a new one changes ever
 RETURN_ROW_BITS: Final = 7  # 128 rows an octave
 RETURN_NODES: Final = 18  # an octave's interpolant is then right to 1e-13
 START_NODES: Final = 12
+LARGEST: Final = 2**22  # bytes of all tables of one gamma; none comes near
 ARRAYS: Final = ("returns", "starts", "panels", "series", "slope", "constants")
 
 
@@ -131,13 +132,31 @@ def _start_layout(gamma: float) -> tuple[int, int, int]:
 def _load(path: Path, gamma: float) -> ThalerTables | None:
     """Return the tables in ``path``, or None where there are none or the file is damaged."""
     try:
-        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
+        with open_regular(path) as handle, np.load(handle, allow_pickle=False) as file:
+            if sum(member.file_size for member in file.zip.infolist()) > LARGEST:
+                return None  # compressed zeros: unpacked they would fill the memory
             fields = {name: file[name] for name in file.files}
         checksum = bytes(fields.pop("checksum"))
         tables = ThalerTables(gamma=gamma, **fields)
-        return tables if tables.checksum == checksum else None
+        return tables if tables.checksum == checksum and _fits(tables) else None
     except Exception:  # a damaged zip file raises almost anything; the tables are computed again
         return None
+
+
+def _fits(tables: ThalerTables) -> bool:
+    """Return whether dtypes and shapes are those of this version, and all numbers finite."""
+    octaves, row_bits, _ = _start_layout(tables.gamma)
+    rows = {"returns": INPUT_BITS << RETURN_ROW_BITS, "starts": octaves << row_bits}
+    numbers = {"panels": 2, "series": 2, "slope": 1, "constants": 1}  # and how many axes
+    found = {name: getattr(tables, name) for name in ARRAYS}
+    return (
+        all(found[name].dtype == np.dtype("<u8") for name in rows)
+        and all(found[name].shape == (count, 2) for name, count in rows.items())
+        and all(found[name].dtype == np.float64 for name in numbers)
+        and all(found[name].ndim == axes for name, axes in numbers.items())
+        and all(found[name].size and np.isfinite(found[name]).all() for name in numbers)
+        and found["constants"].shape == (3,)
+    )
 
 
 def _save(path: Path, tables: ThalerTables) -> None:

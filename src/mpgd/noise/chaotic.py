@@ -3,7 +3,8 @@
     k^(-gamma) (v_0 + ... + v_(k-1))  ->  X(1/gamma, beta),     v_k = chi_k v(y_k)
 
 v is c0 left of y* and c1 on Z = (y*, 1]; chi keeps its value through a laminar phase and is
-drawn anew after each visit to Z, +1 with probability (1 + beta)/2. The orbit is kept in the
+drawn anew after each visit to Z, +1 with probability (1 + beta)/2. Phases may have a longest one
+(`mpgd.noise.capped`); then sums tend to a normal law. The orbit is kept in the
 Abel coordinate (`mpgd.maps.abel`), where a laminar step is a subtraction, in 32 bits with its sign
 (`mpgd.noise.word`).
 
@@ -21,7 +22,8 @@ import torch
 from torch import Tensor
 
 from mpgd.maps import ThalerMap
-from mpgd.noise.counter import flat_index, make_key, step_key, step_key_tensor
+from mpgd.noise.capped import check_longest
+from mpgd.noise.counter import flat_index, make_key, seed_of, step_key, step_key_tensor
 from mpgd.noise.covariance import autocovariance
 from mpgd.noise.driver import Driver, make_driver
 from mpgd.noise.engines import (
@@ -41,7 +43,9 @@ from mpgd.parameters import (
     check_choice,
     check_gamma,
     check_integer,
+    check_seed,
     check_shape,
+    check_stream,
 )
 
 _PLACE, _SIGN = 0, 1  # what a start needs bits for
@@ -59,6 +63,9 @@ class ChaoticNoise:
         engine: ``"torch"``, ``"numba"`` or ``"triton"``; by default numba on a CPU and Triton on a
             GPU, where they are installed.
         first_sign: ``"drawn"`` like all others, or ``"positive"`` as the paper prints it.
+        longest: no laminar phase has more steps than this; None, the default, sets no bound. c1,
+            the variance and the start are those of such orbits, so the mean is zero; c0 stays.
+            Sums then have no heavy tail and tend to a normal law.
 
     Examples:
         >>> noise = ChaoticNoise(gamma=0.6, beta=0.5)
@@ -68,6 +75,9 @@ class ChaoticNoise:
         (torch.Size([3]), 1)
         >>> noise.birkhoff(steps=1000, count=5).shape
         torch.Size([5])
+        >>> short = ChaoticNoise(gamma=0.6, beta=0.5, longest=10)
+        >>> round(noise.burst_value, 4), round(short.burst_value, 4)
+        (-1.8186, -1.2697)
 
     Reference: Lim, Wan & Simsekli (2022), Section 3.
     """
@@ -77,6 +87,7 @@ class ChaoticNoise:
     signs: str = "fresh"
     engine: str | None = None
     first_sign: str = "drawn"
+    longest: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "gamma", check_gamma(self.gamma))
@@ -84,6 +95,7 @@ class ChaoticNoise:
         check_choice("signs", self.signs, SIGN_RULES)
         check_choice("first_sign", self.first_sign, FIRST_SIGNS)
         check_engine(self.engine)
+        object.__setattr__(self, "longest", check_longest(self.longest))
 
     @property
     def alpha(self) -> float:
@@ -107,7 +119,7 @@ class ChaoticNoise:
     @cached_property
     def driver(self) -> Driver:
         """The constants all engines read."""
-        return make_driver(self.gamma, self.beta, self.signs)
+        return make_driver(self.gamma, self.beta, self.signs, self.longest)
 
     @property
     def laminar_value(self) -> float:
@@ -122,17 +134,18 @@ class ChaoticNoise:
     @property
     def variance(self) -> float:
         """E v^2 under the invariant law; the values have mean zero."""
-        p = ThalerMap(self.gamma).burst_probability
+        law = self.driver.law
+        p = (law or ThalerMap(self.gamma)).burst_probability
         return (1 - p) * self.laminar_value**2 + p * self.burst_value**2
 
     def autocovariance(self, lags: int | list[int] | np.ndarray | Tensor) -> Tensor:
         """Return E[v_k v_(k+n)] for every lag n, stationary.
 
         Fresh signs at beta = 0 have a closed form, used at any lag; otherwise the transfer
-        operator is applied numerically and lags up to a few thousand are practical. See
-        `mpgd.noise.covariance`.
+        operator is applied numerically and lags up to a few thousand are practical. With a
+        longest phase only the closed form is known. See `mpgd.noise.covariance`.
         """
-        return autocovariance(self.gamma, self.beta, self.signs, lags)
+        return autocovariance(self.gamma, self.beta, self.signs, lags, self.longest)
 
     def init(
         self,
@@ -143,6 +156,7 @@ class ChaoticNoise:
         tensor_id: int = 0,
         driver_id: int = 0,
         index: Tensor | None = None,
+        stream: int | str | None = None,
     ) -> NoiseState:
         """Return a stationary state; element i depends on (seed, tensor, driver, i) alone.
 
@@ -153,7 +167,9 @@ class ChaoticNoise:
             tensor_id: which tensor of a model this is; different ones are independent.
             driver_id: which driver of the tensor this is.
             index: the flat index of each element in a larger tensor, if this is a part of one.
+            stream: a name or number; states with other streams of one seed are independent.
         """
+        seed = seed_of(check_seed(seed), check_stream(stream))
         shape = check_shape(shape)
         device = torch.device(device) if device is not None else torch.get_default_device()
         check_integers(device)

@@ -18,6 +18,9 @@ transfer operator with a factor t on the right branch). On Z it solves a renewal
 x_k = Y(A(y) + k) the k-th left preimage, W_k(y) = dH(x_k)/dH(y), w(x) = dH(r)/dH(x) the weight
 of the right preimage r. phi is smooth, so 24 Gauss nodes on Z are exact to rounding. The sums
 over Z give the total mass m_n = m_(n-1) - (1 - t) int_Z phi_(n-1) dH and from it R_t(n).
+
+Where phases have a longest one (`mpgd.noise.capped`), H(x_n) in the closed form is the probability
+of more than n steps to go, and other t are not offered.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from mpgd.maps import ThalerMap
+from mpgd.noise.capped import capped_law
 from mpgd.noise.driver import values
 from mpgd.parameters import check_integer
 
@@ -39,15 +43,26 @@ NODES = 24
 LONGEST_LAG = 20_000  # the renewal equation takes a time quadratic in the lag
 
 
-def autocovariance(gamma: float, beta: float, signs: str, lags: ArrayLike | Tensor) -> Tensor:
+def autocovariance(
+    gamma: float,
+    beta: float,
+    signs: str,
+    lags: ArrayLike | Tensor,
+    longest: int | None = None,
+) -> Tensor:
     """Return R at every lag, a float64 tensor of the shape of ``lags``."""
     n = np.asarray(lags)
     if n.dtype.kind not in "iu":
         raise TypeError(f"lags must be integers, got {lags!r}")
     check_integer("lags", int(n.min(initial=0)), 0)
     t, weight = (beta, 1.0) if signs == "product" else (1.0, beta**2)
-    result = closed_form(gamma, n)
+    result = closed_form(gamma, n, longest)
     if weight and t:
+        if longest is not None:
+            raise ValueError(
+                f"the autocovariance of noise with a longest phase is known for beta = 0 only, got "
+                f"beta={beta} and longest={longest}; estimate it from `path`"
+            )
         top = check_integer(
             "lags (at most, unless beta = 0)", int(n.max(initial=0)), 0, LONGEST_LAG
         )
@@ -55,12 +70,16 @@ def autocovariance(gamma: float, beta: float, signs: str, lags: ArrayLike | Tens
     return torch.from_numpy(np.asarray(result, dtype=np.float64))
 
 
-def closed_form(gamma: float, n: NDArray[np.int64]) -> Array:
+def closed_form(gamma: float, n: NDArray[np.int64], longest: int | None = None) -> Array:
     """Return R_0(n), the covariance of fresh signs at beta = 0."""
-    T, (c0, c1) = ThalerMap(gamma), values(gamma)
-    tail = T.cdf(T.abel_inverse(np.maximum(n, 1) + 1.0))
-    before = T.cdf(T.abel_inverse(np.maximum(n, 1) * 1.0))
+    T, (c0, c1) = ThalerMap(gamma), values(gamma, longest)
+    later = np.maximum(n, 1)
+    tail = T.cdf(T.abel_inverse(later + 1.0))
+    before = T.cdf(T.abel_inverse(later * 1.0))
     p = T.burst_probability
+    if longest is not None:
+        law = capped_law(gamma, longest)
+        tail, before, p = law.tail(later + 1, tail), law.tail(later, before), law.burst_probability
     at_zero = (1 - p) * c0**2 + p * c1**2
     return np.where(n == 0, at_zero, c0**2 * tail + c0 * c1 * (before - tail))
 
@@ -78,6 +97,23 @@ def twisted(gamma: float, t: float, top: int) -> Array:
         phi[n] = c0 * unbroken[n] + t * past
     in_Z = phi @ weights
     mass = -(1.0 - t) * np.concatenate([[0.0], np.cumsum(in_Z[:-1])])
+    return np.asarray(c0 * mass + (c1 - c0) * in_Z)
+
+
+@lru_cache(maxsize=32)
+def twisted_mean(gamma: float, t: float, top: int) -> Array:
+    """Return E[t^N v(y_k)] for k = 0, ..., top, N the visits to Z before step k.
+
+    The same renewal equation as in `twisted`, begun with 1 instead of v.
+    """
+    T, (c0, c1) = ThalerMap(gamma), values(gamma)
+    y, weights = _gauss(T)
+    unbroken, kernels = _kernels(T, y, top)
+    phi = np.ones((top + 1, NODES))
+    for n in range(1, top + 1):
+        phi[n] = unbroken[n] + t * np.einsum("kij,kj->i", kernels[:n], phi[n - 1 :: -1])
+    in_Z = phi @ weights
+    mass = 1.0 - (1.0 - t) * np.concatenate([[0.0], np.cumsum(in_Z[:-1])])
     return np.asarray(c0 * mass + (c1 - c0) * in_Z)
 
 

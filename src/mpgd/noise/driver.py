@@ -9,6 +9,9 @@ are
     c0 = (d_alpha P(Z))^(-gamma),   c1 = c0 / (1 - 2^e),   e = 1 - gamma,  P(Z) = 1 - 2^(-e)
     d_alpha = alpha^alpha e Gamma(1 - alpha) cos(pi alpha / 2) / (2^e - 1)
 
+Where phases are cut at a longest one, P(Z) is another, and with it c1 and the start; c0 stays
+(`mpgd.noise.capped`).
+
 Reference: Lim, Wan & Simsekli (2022), Section 3.
 """
 
@@ -24,6 +27,8 @@ from torch import Tensor
 
 from mpgd.maps.rows import Rows
 from mpgd.maps.tables import RETURN_ROW_BITS, thaler_tables
+from mpgd.noise.capped import CappedLaw, capped_law, magnitude
+from mpgd.noise.counter import make_key
 from mpgd.noise.word import NEGATIVE, SIGN_BITS
 
 
@@ -69,9 +74,12 @@ class Driver:
         product: whether a new sign multiplies the old one.
         returns: the table of B.
         starts: the table of the stationary start.
+        law: of orbits whose phases have a longest one; None if there is none.
+        largest: the largest magnitude of a word.
         fingerprint: identifies the tables; checkpoints hold it.
         table: B's table as the kernels read it, the two words of a row beside each other.
-        rule: how kernels find a sign: the threshold, and for products a mask of the old sign's bit.
+        rule: what kernels know of a visit: the threshold, for products a mask of the old sign's
+            bit, and the largest magnitude.
         is_normal: not chaotic but normal noise without orbits, see `mpgd.noise.normal`; its table
             is then that of the normal law, and c0 what the integer 1 stands for.
     """
@@ -82,17 +90,24 @@ class Driver:
     product: bool
     returns: Table
     starts: Table
+    law: CappedLaw | None
+    largest: int
     fingerprint: int
     table: NDArray[np.uint64]
-    rule: tuple[np.uint64, np.uint64]
+    rule: tuple[np.uint64, np.uint64, np.uint64]
     is_normal: bool = False
 
 
 @lru_cache(maxsize=128)
-def make_driver(gamma: float, beta: float, signs: str) -> Driver:
+def make_driver(gamma: float, beta: float, signs: str, longest: int | None = None) -> Driver:
     """Return the driver's constants; equal arguments give the same object."""
     tables = thaler_tables(gamma)
-    c0, c1 = values(gamma)
+    law = None if longest is None else capped_law(gamma, longest)
+    starts = Table(tables.starts, tables.start_row_bits)
+    if law is not None and law.landings is not None:
+        starts = Table(law.landings, RETURN_ROW_BITS)
+    c0, c1 = values(gamma, longest)
+    largest = magnitude(longest)
     threshold, product = round((1.0 + beta) / 2.0 * 2**SIGN_BITS), signs == "product"
     return Driver(
         laminar_value=c0,
@@ -100,17 +115,28 @@ def make_driver(gamma: float, beta: float, signs: str) -> Driver:
         threshold=threshold,
         product=product,
         returns=Table(tables.returns, RETURN_ROW_BITS),
-        starts=Table(tables.starts, tables.start_row_bits),
-        fingerprint=tables.fingerprint,
+        starts=starts,
+        law=law,
+        largest=largest,
+        fingerprint=tables.fingerprint if law is None else make_key(tables.fingerprint, largest),
         table=tables.returns.reshape(-1),
-        rule=(np.uint64(threshold), np.uint64(NEGATIVE if product else 0)),
+        rule=(
+            np.uint64(threshold),
+            np.uint64(NEGATIVE if product else 0),
+            np.uint64(largest),
+        ),
     )
 
 
 @lru_cache(maxsize=128)
-def values(gamma: float) -> tuple[float, float]:
+def values(gamma: float, longest: int | None = None) -> tuple[float, float]:
     """Return c0 and c1, computed in high precision and rounded once."""
     import mpmath as mp
+
+    if longest is not None:
+        p = capped_law(gamma, longest).burst_probability
+        c0 = values(gamma)[0]
+        return c0, -c0 * (1.0 - p) / p
 
     with mp.workdps(30):
         g = mp.mpf(gamma)

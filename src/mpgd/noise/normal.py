@@ -36,9 +36,11 @@ def normal_driver(deviation: float) -> Driver:
         product=False,
         returns=table,
         starts=table,
+        law=None,
+        largest=0,
         fingerprint=0,
         table=rows.reshape(-1),
-        rule=(np.uint64(0), np.uint64(0)),
+        rule=(np.uint64(0),) * 3,
         is_normal=True,
     )
 

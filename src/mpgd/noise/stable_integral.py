@@ -81,7 +81,7 @@ def log_tail(y: Array, alpha: float, beta: float) -> Array:
 
     Args:
         y: one-dimensional, entries >= 0 or NaN.
-        alpha: stability index in [1.05, 2].
+        alpha: stability index in [1.01, 2].
         beta: skewness in [-1, 1].
 
     Returns:
@@ -99,7 +99,7 @@ def log_density(y: Array, alpha: float, beta: float) -> Array:
 
     Args:
         y: one-dimensional, entries >= 0 or NaN.
-        alpha: stability index in [1.05, 2].
+        alpha: stability index in [1.01, 2].
         beta: skewness in [-1, 1].
 
     Returns:
@@ -117,7 +117,7 @@ def log_tail_and_density(y: Array, alpha: float, beta: float) -> tuple[Array, Ar
 
     Args:
         y: one-dimensional, entries >= 0 or NaN.
-        alpha: stability index in [1.05, 2].
+        alpha: stability index in [1.01, 2].
         beta: skewness in [-1, 1].
 
     Returns:

@@ -36,9 +36,10 @@ from mpgd.noise.stable_integral import (
 
 Array = NDArray[np.float64]
 
-SMALLEST_ALPHA = 1.05  # below, y^(alpha/(alpha-1)) loses the digits promised here
+SMALLEST_ALPHA = 1.01  # below, y^(alpha/(alpha-1)) loses the digits promised here
 TABLE_SIZE = 1024
 NEWTON_STEPS = 60
+SMALLEST_SCALE = np.finfo(np.float64).tiny  # below it densities overflow
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class StableLaw:
 
     The functions of ``x`` accept anything ``numpy.asarray`` turns into real numbers and return a
     float64 array of that shape, or a numpy float for a scalar. Relative errors are below 1e-10
-    wherever the value exceeds 1e-15. They need alpha >= 1.05.
+    wherever the value exceeds 1e-15. They need alpha >= 1.01.
 
     Args:
         alpha: stability index in (1, 2].
@@ -79,6 +80,8 @@ class StableLaw:
             raise ValueError(f"beta must lie in [-1, 1], got {self.beta!r}")
         if not 0.0 < self.scale < np.inf:
             raise ValueError(f"scale must be positive and finite, got {self.scale!r}")
+        if self.scale < SMALLEST_SCALE:
+            raise ValueError(f"scale must be at least {SMALLEST_SCALE:.3g}, got {self.scale!r}")
 
     def pdf(self, x: ArrayLike) -> Array:
         """Return the density at every entry of ``x``.

@@ -12,7 +12,8 @@ from typing import Any
 
 from torch.optim import Optimizer
 
-from mpgd.optim.wrapper import Perturbed, perturb
+from mpgd.optim.perturbing import perturb
+from mpgd.optim.wrapper import Perturbed
 
 OURS = tuple(name for name in inspect.signature(perturb).parameters if name != "optimizer")
 

@@ -1,8 +1,9 @@
 """The keywords of a perturbation, and the frozen value that a group's keywords become.
 
 The keywords live in an optimizer's parameter groups, because those are what schedulers change and
-what `state_dict`, `deepcopy` and `pickle` keep. A step reads none of them: it works with a
-`Settings`, made from a group once and again only when somebody changed the group.
+what `state_dict`, `deepcopy` and `pickle` keep. In the groups of a wrapped optimizer they have a
+prefix, so that they never meet a setting of the same name there. A step reads none of them: it
+works with a `Settings`, made from a group once and again only when somebody changed the group.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ import torch
 from torch import Tensor
 
 from mpgd.noise import ChaoticNoise, GaussianNoise, Noise, StableNoise
-from mpgd.noise.counter import make_key
+from mpgd.noise.capped import check_longest
+from mpgd.noise.counter import make_key, seed_of
 from mpgd.noise.driver import Driver
 from mpgd.noise.engines import check_engine, check_kernel
+from mpgd.noise.force import check_force, effective_sizes
 from mpgd.noise.rounding import is_half
 from mpgd.parameters import (
     FIRST_SIGNS,
@@ -31,6 +34,7 @@ from mpgd.parameters import (
     check_integer,
     check_nonnegative,
     check_seed,
+    check_stream,
 )
 
 Pair = float | tuple[float, float]  # a number for both noises, or (multiplicative, additive)
@@ -40,7 +44,7 @@ KINDS: Final = ("chaotic", "gaussian", "stable")
 SCALINGS: Final = ("matched", "langevin")
 ROUNDINGS: Final = ("nearest", "stochastic")
 ORBITS: Final = ("multiplicative", "additive")
-COMMON: Final = ("signs", "first_sign", "engine")  # of two noises that keywords can say
+COMMON: Final = ("signs", "first_sign", "engine", "longest")  # of two noises that keywords can say
 TWIN: Final = 2  # drivers 0 and 1 have 2 and 3 as twins
 
 
@@ -62,11 +66,16 @@ class Keywords:
     stop: int | None = None
     seed: int = 0
     engine: str | None = None
+    longest: int | None = None
+    force: float | None = None
+    decay: float | None = None
+    stream: int | str | None = None
     rounding: str = "nearest"
 
 
 DEFAULTS: Final = Keywords()
 NAMES: Final = tuple(field.name for field in fields(Keywords))
+PREFIX: Final = "perturbation."  # of our keys among those of a wrapped optimizer
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,15 +83,15 @@ class Settings:
     """What a step needs to know about a group.
 
     Attributes:
-        mu: the size of the multiplicative perturbation.
-        sigma: the size of the additive one.
+        mu: the size of the multiplicative perturbation, or decay / c0.
+        sigma: the size of the additive one, or force / c0.
         noises: the multiplicative and the additive noise.
         exponents: the powers of eta in front of them.
         twins: whether each noise is the difference of two independent ones.
         shared: whether one scalar driver multiplies all coordinates.
         start: the first step that is perturbed.
         stop: the first step that is not any more.
-        seed: of the noise.
+        seed: of the noise; with a stream, the hash of both.
         drivers: what the compiled kernels know of the noises; None for one they do not know.
         engine: the engine that was asked for; ``"torch"`` if kernels do not know a noise in use.
         orbits: (name, which noise, driver number) of every orbit that a parameter holds.
@@ -128,18 +137,36 @@ class Settings:
 
 
 class Current:
-    """The settings of each group, made again only when somebody changed the group."""
+    """The settings of each group, made again only when somebody changed the group.
 
-    def __init__(self) -> None:
+    Args:
+        prefix: of the keywords' names in the groups.
+    """
+
+    def __init__(self, prefix: str = "") -> None:
+        self._names = [prefix + name for name in NAMES]
         self._made: dict[int, tuple[list[Any], Settings]] = {}
 
     def of(self, number: int, group: Mapping[str, Any]) -> Settings:
         """Return the settings of group ``number``; a value out of range is an error."""
-        values = [group[name] for name in NAMES]
+        values = [group[name] for name in self._names]
         made = self._made.get(number)
         if made is None or made[0] != values:
-            made = self._made[number] = (values, make_settings(group))
+            settings = make_settings(dict(zip(NAMES, values, strict=True)))
+            made = self._made[number] = (values, settings)
         return made[1]
+
+
+def keywords_in(group: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keywords of a perturbation that a group holds, under their prefix or without it.
+
+    Examples:
+        >>> keywords_in({"sigma": 9.0, "perturbation.sigma": 0.1})["sigma"]
+        0.1
+    """
+    own = {name.removeprefix(PREFIX): v for name, v in group.items() if name.startswith(PREFIX)}
+    found = own or {name: group[name] for name in NAMES if name in group}
+    return {**vars(DEFAULTS), **found}
 
 
 def make_settings(group: Mapping[str, Any]) -> Settings:
@@ -147,20 +174,21 @@ def make_settings(group: Mapping[str, Any]) -> Settings:
     plain = check_keywords(group)
     noises, twins = _noises(plain)
     both = (_driver(noises[0]), _driver(noises[1]))
-    shared = bool(plain["shared_multiplicative"] and plain["mu"])
+    (mu, sigma), exponents = effective_sizes(plain, noises, _exponents(plain, noises))
+    shared = bool(plain["shared_multiplicative"] and mu)
     return Settings(
-        mu=plain["mu"],
-        sigma=plain["sigma"],
+        mu=mu,
+        sigma=sigma,
         noises=noises,
-        exponents=_exponents(plain, noises),
+        exponents=exponents,
         twins=twins,
         shared=shared,
         start=plain["start"],
         stop=plain["stop"],
-        seed=plain["seed"],
+        seed=seed_of(plain["seed"], plain["stream"]),
         drivers=both,
-        engine=plain["engine"] if any(both) and _is_known(plain, both) else "torch",
-        orbits=_orbits((bool(plain["mu"]) and not shared, bool(plain["sigma"])), noises, twins),
+        engine=plain["engine"] if any(both) and _is_known((mu, sigma), both) else "torch",
+        orbits=_orbits((bool(mu) and not shared, bool(sigma)), noises, twins),
         tables=_tables(both),
         rounds=plain["rounding"] == "stochastic",
     )
@@ -222,6 +250,13 @@ def check_keywords(group: Mapping[str, Any]) -> dict[str, Any]:
         if stop < start:
             raise ValueError(f"stop must not come before start, which is {start}, got {stop}")
     check_engine(own["engine"])
+    longest = check_longest(own["longest"])
+    if longest is not None and own["noise"] not in ("chaotic", "gaussian"):
+        raise ValueError(
+            f"longest cuts the phases of chaotic noise, got longest={longest} with "
+            f"noise={own['noise']!r}; leave one of them out"
+        )
+    check_stream(own["stream"])
     return own | {
         "mu": check_nonnegative("mu", own["mu"]),
         "sigma": check_finite("sigma", own["sigma"]),
@@ -230,6 +265,8 @@ def check_keywords(group: Mapping[str, Any]) -> dict[str, Any]:
         "start": start,
         "stop": stop,
         "seed": check_seed(own["seed"]),
+        "longest": longest,
+        **check_force(own),
     }
 
 
@@ -307,7 +344,8 @@ def _noise(plain: Mapping[str, Any], gamma: float, beta: float) -> Noise:
     if plain["noise"] == "stable":
         return StableNoise(1.0 / gamma, beta)
     engine = None if plain["engine"] == "triton" else plain["engine"]  # scalars stay on the CPU
-    chaotic = ChaoticNoise(gamma, beta, plain["signs"], engine, plain["first_sign"])
+    rules = (plain["signs"], engine, plain["first_sign"], plain["longest"])
+    chaotic = ChaoticNoise(gamma, beta, *rules)
     if plain["noise"] == "chaotic":
         return chaotic
     if plain["scaling"] == "langevin":
@@ -324,9 +362,9 @@ def _exponents(plain: Mapping[str, Any], noises: tuple[Noise, Noise]) -> tuple[f
     return float(gamma[0]), float(gamma[1])
 
 
-def _is_known(plain: Mapping[str, Any], drivers: tuple[Driver | None, Driver | None]) -> bool:
+def _is_known(used: tuple[float, float], drivers: tuple[Driver | None, Driver | None]) -> bool:
     """Return whether the compiled kernels know all noises in use."""
-    return all(d or not plain[size] for d, size in zip(drivers, ("mu", "sigma"), strict=True))
+    return all(d or not size for d, size in zip(drivers, used, strict=True))
 
 
 def _driver(noise: Noise) -> Driver | None:

@@ -9,6 +9,7 @@ from mpgd.experiments.cifar10.checkpoint import run_in
 from mpgd.experiments.experiment import Experiment
 from mpgd.experiments.schema import problem
 from mpgd.experiments.store import Record, Run, Store, size
+from mpgd.files import TEMPORARY
 from mpgd.maps.tables import DRIVER_VERSION
 
 
@@ -68,6 +69,8 @@ def _checkpoints(folder: Path) -> tuple[list[Run], dict[str, str]]:
     """Return the runs that go on, and the files from which none can."""
     unfinished, broken = [], {}
     for path in sorted(folder.glob("*")):
+        if path.suffix == TEMPORARY:
+            continue  # being written now, or its writer was killed
         try:
             size(path)
             unfinished.append(run_in(path))

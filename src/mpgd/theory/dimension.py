@@ -39,7 +39,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mpgd.theory.tails import checked_rows
+from mpgd.theory.tails import checked_rows, within_range
 
 Array = NDArray[np.float64]
 
@@ -110,7 +110,7 @@ def spanning_tree_edges(points: ArrayLike) -> Array:
 
 
 def _checked(points: ArrayLike, needed: int) -> Array:
-    x = checked_rows(points, "points", "(time, coordinate)")
+    x = within_range(checked_rows(points, "points", "(time, coordinate)"))
     first = np.unique(x, axis=0, return_index=True)[1]
     if len(first) == 1:
         raise ValueError(

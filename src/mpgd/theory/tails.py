@@ -45,6 +45,7 @@ Array = NDArray[np.float64]
 Triple = tuple[float, float, float]
 
 MIN_SAMPLES = 100
+EXTREME = 400  # a binary exponent; a square has twice it, and doubles end at 1024
 LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 ALPHAS = np.linspace(1.0, 2.0, 21)
 BETAS = np.linspace(0.0, 1.0, 5)
@@ -114,8 +115,17 @@ def checked_rows(given: ArrayLike, name: str, rows: str) -> Array:
     return x.reshape(len(x), -1)
 
 
+def within_range(x: Array) -> Array:
+    """Return x, divided by a power of two where its squares would overflow or vanish.
+
+    Neither a tail index nor a dimension depends on the scale.
+    """
+    exponent = int(np.frexp(np.abs(x).max())[1])
+    return x if abs(exponent) < EXTREME else np.ldexp(x, -exponent)
+
+
 def _checked(samples: ArrayLike, symmetrize: bool) -> Array:
-    x = checked_rows(samples, "samples", "(n, coordinate)")
+    x = within_range(checked_rows(samples, "samples", "(n, coordinate)"))
     if symmetrize:
         pairs = len(x) // 2
         x = x[: 2 * pairs : 2] - x[1 : 2 * pairs : 2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,12 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from tests.conftest import hear_interrupts
 
 from mpgd.experiments import Context, Silent
+from mpgd.experiments.digits import runs as digits
+from mpgd.experiments.digits import training as digits_training
 from mpgd.experiments.runner import complete, processes, split
 from mpgd.experiments.runner.processes import WorkerError
-from mpgd.experiments.store import Run
+from mpgd.experiments.store import Run, StoreError
 from mpgd.experiments.training import Result
 from mpgd.experiments.valley import runs as valley
 from mpgd.experiments.valley import training
@@ -35,13 +39,6 @@ def tasks(steps: int = 40) -> list[Run]:
 def table(context: Context, train: Any = training.train, size: int = 4, steps: int = 40) -> Table:
     records = complete(context, tasks(steps), train, lambda run: size)
     return {record.run.canonical: dict(record.metrics) for record in records}
-
-
-def same(one: Table, other: Table) -> bool:
-    return one.keys() == other.keys() and all(
-        one[key] == {name: pytest.approx(x, rel=1e-5) for name, x in other[key].items()}
-        for key in one
-    )
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +58,12 @@ def killed_once(
         os.kill(os.getpid(), by)
 
 
+def noted(runs: list[Run], folder: Path, mark: Path) -> Iterator[Result]:
+    """Die once; else leave a file for this batch."""
+    yield from killed_once(runs, mark)
+    (folder / f"batch {runs[0].key}").touch()
+
+
 def killed_always(runs: list[Run]) -> Iterator[Result]:
     os.kill(os.getpid(), signal.SIGKILL)
     yield from ()
@@ -71,14 +74,34 @@ def failing(runs: list[Run]) -> Iterator[Result]:
     yield
 
 
+def with_threads(runs: list[Run]) -> Iterator[Result]:
+    """Train digits, whose products are large enough to be cut, and note the threads."""
+    for run, metrics, curves in digits_training.train(runs):
+        yield run, {**metrics, "threads": torch.get_num_threads()}, curves
+
+
+def test_the_bits_are_the_same_whoever_trains(tmp_path: Path) -> None:
+    """Here with four threads, here with one, and by two workers, in batches of other sizes."""
+    found = []
+    for place, (threads, workers, size) in enumerate([(4, 1, 7), (1, 1, 40), (4, 2, 6)]):
+        torch.set_num_threads(threads)
+        context = Context(tmp_path / str(place), workers=workers)
+        runs = digits.tasks("paper", [1], 5)
+        records = complete(context, runs, with_threads, lambda run, size=size: size)
+        found.append([(record.metrics, record.curves) for record in records])
+        assert torch.get_num_threads() == threads
+    assert found[0] == found[1] == found[2]
+    assert {metrics["threads"] for metrics, _ in found[0]} == {1}
+
+
 def test_what_is_in_the_store_is_not_run_again(tmp_path: Path, undisturbed: Table) -> None:
     context = Context(tmp_path)
-    assert same(table(context), undisturbed)
+    assert table(context) == undisturbed
     assert table(context, failing) == undisturbed
     gone = context.store.path(tasks()[3])
     gone.unlink()
     before = {path: path.stat().st_mtime_ns for path in context.store.folder.iterdir()}
-    assert same(table(context), undisturbed)
+    assert table(context) == undisturbed
     assert all(path.stat().st_mtime_ns == when for path, when in before.items())
 
 
@@ -105,7 +128,7 @@ def test_two_workers_make_the_same_table_and_a_killed_one_costs_its_batch(
     """The first worker to begin is killed; the other's batches are not disturbed."""
     context = Context(tmp_path / "out", workers=2)
     train = partial(killed_once, mark=tmp_path / "mark", by=by)
-    assert same(table(context, train), undisturbed)
+    assert table(context, train) == undisturbed
     assert (tmp_path / "mark").exists()
     assert {path.suffix for path in context.store.folder.iterdir()} == {".json"}
 
@@ -117,6 +140,26 @@ def test_a_batch_that_kills_every_worker_is_given_up(
     context = Context(tmp_path, workers=2)
     with pytest.raises(WorkerError, match=r"workers died 1 times at 8 runs of valley"):
         table(context, killed_always, size=8)
+
+
+def removing(runs: list[Run], folder: Path, after: int) -> Iterator[Result]:
+    """Let the folder of results disappear after so many of this batch."""
+    for place, result in enumerate(training.train(runs), 1):
+        yield result
+        if place == after:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("after", [2, 4])
+def test_a_results_folder_that_disappears_is_named(
+    tmp_path: Path, workers: int, after: int
+) -> None:
+    """In the middle of a batch of four, or after its last result."""
+    context = Context(tmp_path, workers=workers)
+    train = partial(removing, folder=context.store.folder, after=after)
+    with pytest.raises(StoreError, match=f"^the results folder is gone: {tmp_path / 'runs'}$"):
+        table(context, train)
 
 
 def test_an_error_in_training_is_the_callers(tmp_path: Path) -> None:
@@ -187,7 +230,7 @@ def test_two_sweeps_at_once_make_the_table_of_one(earlier: Path) -> None:
     for protocol in ("paper", "released"):
         own = [run for run in runs if run.protocol == protocol]
         alone = {run.canonical: dict(metrics) for run, metrics, _ in training.train(own)}
-        assert same({key: found[key] for key in alone}, alone)
+        assert {key: found[key] for key in alone} == alone
     assert {path.suffix for path in (earlier / "runs").iterdir()} == {".json"}
 
 
@@ -242,7 +285,7 @@ def test_a_corrupt_result_is_reported_set_aside_and_run_again(
     table(context)
     torn = context.store.path(tasks()[5])
     torn.write_bytes(torn.read_bytes()[:-40])
-    assert same(table(context), undisturbed)
+    assert table(context) == undisturbed
     assert any(f"{torn}.corrupt: corrupt: not JSON" in line for line in listener.lines)
     assert {path.suffix for path in context.store.folder.iterdir()} == {".json", ".corrupt"}
 
@@ -266,9 +309,10 @@ def test_a_dask_cluster_makes_the_same_table_though_a_worker_dies(
         n_workers=2, threads_per_worker=1, dashboard_address=None
     ) as cluster:
         context = Context(tmp_path / "out", cluster=cluster.scheduler_address)
-        train = partial(killed_once, mark=tmp_path / "mark")
-        assert same(table(context, train), undisturbed)
+        train = partial(noted, folder=tmp_path, mark=tmp_path / "mark")
+        assert table(context, train) == undisturbed
         assert (tmp_path / "mark").exists()
+        assert len(list(tmp_path.glob("batch *"))) >= 4 * 2  # tasks for each worker, not 4 in all
         assert table(context, failing) == stored(tmp_path / "out")
 
 

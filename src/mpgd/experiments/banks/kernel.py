@@ -16,6 +16,7 @@ def advance_tensors(
     table: Any,
     threshold: Any,
     product: Any,
+    largest: Any,
     c0: float,
     c1: float,
 ) -> None:
@@ -27,7 +28,8 @@ def advance_tensors(
     for k in range(len(keys)):
         last = first + sizes[k % len(sizes)]
         part, key = slice(first, last), step_key(keys[k], step)
-        advance_values(words[part], values[part], 0, key, table, threshold, product, c0, c1)
+        rule = (threshold, product, largest)
+        advance_values(words[part], values[part], 0, key, table, *rule, c0, c1)
         first = last
 
 

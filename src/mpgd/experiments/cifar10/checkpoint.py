@@ -23,7 +23,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from mpgd.experiments.store import Run
-from mpgd.files import write_whole
+from mpgd.files import open_regular, write_whole
 
 EVERY: Final = 300.0  # seconds between two checkpoints
 Curves = dict[str, list[float]]
@@ -74,7 +74,8 @@ class Checkpoint:
         if self.path is None or not self.path.exists():
             return Progress()
         try:
-            content = io.BytesIO(self.path.read_bytes())
+            with open_regular(self.path) as file:
+                content = io.BytesIO(file.read())
             state = torch.load(content, map_location="cpu", weights_only=True)
             if state["run"] != self.run.canonical:
                 raise ValueError("it belongs to another run")

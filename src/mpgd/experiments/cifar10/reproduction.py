@@ -15,7 +15,7 @@ from mpgd.experiments.cifar10.training import load_images, train, train_all
 from mpgd.experiments.experiment import tell
 from mpgd.experiments.runner import complete
 from mpgd.experiments.store import Record, Run
-from mpgd.experiments.training import Result
+from mpgd.experiments.training import Result, one_thread
 
 
 def run(context: Context, study: dict[str, Any] | None = None) -> None:
@@ -30,7 +30,8 @@ def run(context: Context, study: dict[str, Any] | None = None) -> None:
         own = context if group.rank == 0 else replace(context, reporter=Silent())
         own.reporter.say(f"  {describe(study)}")
         if group.count > 1:
-            records = _together(own, wanted, group)
+            with one_thread():
+                records = _together(own, wanted, group)
         else:
             records = complete(own, wanted, trainer(own), lambda task: 1)
         tell(own, COMPARISON.told(records))

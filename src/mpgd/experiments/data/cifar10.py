@@ -26,6 +26,7 @@ from mpgd.experiments.data.sources import DataError, Source, folders, locate
 
 COUNT: Final = 10_000  # images in a batch
 PIXELS: Final = 3 * 32 * 32
+LARGEST: Final = 2**26  # bytes of a pickle: twice its labels and pixels
 
 HASHES: Final = {  # SHA-256 of the binary files
     "data_batch_1.bin": "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
@@ -39,6 +40,7 @@ BINARY: Final = Source(
     "cifar10",
     "cifar-10-batches-bin",
     {**HASHES},
+    dict.fromkeys(HASHES, COUNT * (1 + PIXELS)),
     "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
 )
 PICKLES: Final = "cifar-10-batches-py"
@@ -114,6 +116,8 @@ def read_pickle(path: Path, expected: str) -> NDArray[np.uint8]:
         "or pass another folder as --data"
     )
     try:
+        if path.stat().st_size > LARGEST:
+            raise ValueError(f"larger than {LARGEST:,} bytes")
         with path.open("rb") as file:
             table = _table(_Unpickler(file, encoding="latin1").load())
     except OSError as problem:

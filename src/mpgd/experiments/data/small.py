@@ -17,6 +17,7 @@ AIRFOIL: Final = Source(
             "74c75fd71783f1e6b71f8a622b993dc592897a97cd689c5090a07147a1b097b3"
         )
     },
+    {"airfoil_self_noise.dat": 59_984},
     "https://archive.ics.uci.edu/static/public/291/airfoil+self+noise.zip",
 )
 ECG5000: Final = Source(
@@ -26,6 +27,7 @@ ECG5000: Final = Source(
         "ECG5000_TRAIN.txt": "0d96aff193311a6dc6111bf0dbd2f7d2313987fbf7a1da4a383d92563876057b",
         "ECG5000_TEST.txt": "baf4ad57d28daa5e79050edd4185968181762bc83d45a757753015b4ba8ab295",
     },
+    {"ECG5000_TRAIN.txt": 1_128_500, "ECG5000_TEST.txt": 10_156_500},
     "https://www.timeseriesclassification.com/aeon-toolkit/ECG5000.zip",
 )
 

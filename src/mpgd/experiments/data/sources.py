@@ -12,7 +12,7 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mpgd.experiments.data import archives
 from mpgd.files import write_whole
 from mpgd.maps.tables import cache_folder
 
@@ -43,6 +44,7 @@ class Source:
     name: str  # what it is called here
     folder: str  # where its files lie below a data folder
     files: dict[str, str]  # their names, each with its SHA-256
+    sizes: dict[str, int]  # their names, each with its bytes: no archive's member may have more
     address: str  # of the zip or tar archive that holds them
     archive: str | None = None  # the archive's own SHA-256, where it is known
 
@@ -93,7 +95,8 @@ def locate(source: Source, name: str, data: Path | None = None) -> Path:
             break
     else:
         path = download(source) / name
-    _check(source, name, path.read_bytes(), str(path))
+    with path.open("rb") as file:  # a file that grows has another hash, and fits into memory
+        _check(source, name, file.read(source.sizes[name] + 1), str(path))
     return path
 
 
@@ -134,28 +137,12 @@ def _fetch(source: Source, path: Path) -> Path:
 
 def _unpack(path: Path, source: Source) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of the files a data set needs, wherever they lie in its archive."""
-    members = _zipped if zipfile.is_zipfile(path) else _tarred
-    found = dict(members(path, source.files))
+    found = archives.contents(path, source.sizes)
     for name in source.files:
         if name not in found:
             raise OSError(f"{name} is not in the archive")
         _check(source, name, found[name], f"{name} of the archive")
         yield name, found[name]
-
-
-def _zipped(path: Path, names: Container[str]) -> Iterator[tuple[str, bytes]]:
-    with zipfile.ZipFile(path) as archive:
-        for member in archive.namelist():
-            if (name := Path(member).name) in names:
-                yield name, archive.read(member)
-
-
-def _tarred(path: Path, names: Container[str]) -> Iterator[tuple[str, bytes]]:
-    with tarfile.open(path) as archive:
-        for member in archive:
-            file = archive.extractfile(member) if Path(member.name).name in names else None
-            if file is not None:
-                yield Path(member.name).name, file.read()
 
 
 def _check(source: Source, name: str, content: bytes, what: str) -> None:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from mpgd.experiments.content.style import BLUE, GREY, PALE, RED
 from mpgd.maps import ThalerMap
 from mpgd.noise import ChaoticNoise, StableLaw
-from mpgd.noise.stable_law import SMALLEST_ALPHA
 
 Array = NDArray[np.float64]
 Curves = Mapping[str, Any]
@@ -55,12 +54,11 @@ def draw_sums(ax: Any, sums: Sums) -> None:
     ax.stairs(density, edges, fill=True, color=PALE)
     ax.stairs(density, edges, color=BLUE, lw=0.5, label=label)
     x = np.linspace(edges[0], edges[-1], 601)
-    if noise.alpha >= SMALLEST_ALPHA:
-        limit = rf"limit, $\beta={noise.beta:g}$"
-        ax.plot(x, StableLaw(noise.alpha, noise.beta).pdf(x), color=RED, lw=1.2, label=limit)
-        if noise.beta:
-            symmetric = StableLaw(noise.alpha).pdf(x)
-            ax.plot(x, symmetric, "--", color="black", lw=0.8, label=r"symmetric, $\beta=0$")
+    limit = rf"limit, $\beta={noise.beta:g}$"
+    ax.plot(x, StableLaw(noise.alpha, noise.beta).pdf(x), color=RED, lw=1.2, label=limit)
+    if noise.beta:
+        symmetric = StableLaw(noise.alpha).pdf(x)
+        ax.plot(x, symmetric, "--", color="black", lw=0.8, label=r"symmetric, $\beta=0$")
     ax.set_yscale("log")
     ax.set(title=rf"Sums, {ROWS[noise.signs]}, $\beta={noise.beta:g}$", ylabel="density")
     ax.set(xlim=(edges[0] * 1.04, edges[-1] * 1.04), xlabel=r"$k^{-\gamma}\,(v_0+\cdots+v_{k-1})$")

@@ -15,7 +15,6 @@ from mpgd.experiments.store import Run
 from mpgd.experiments.training import Found, Result
 from mpgd.maps import ThalerMap
 from mpgd.noise import ChaoticNoise, StableLaw, position
-from mpgd.noise.stable_law import SMALLEST_ALPHA
 from mpgd.parameters import check_integer
 
 Array = NDArray[np.float64]
@@ -46,6 +45,10 @@ def work(task: Run) -> Found:
     if h["part"] == "orbit":
         y, v = orbit(noise, h["steps"], seed)
         return {}, {"y": y, "v": v}
+    if h["part"] == "start":
+        from mpgd.experiments.driver.starts import from_start
+
+        return from_start(noise, h["start"], h["steps"], h["count"], seed)
     return laminar_tail(noise, h["orbits"], h["steps"], seed)
 
 
@@ -69,13 +72,11 @@ def sums(noise: ChaoticNoise, steps: int, count: int, seed: int) -> Found:
     density = np.histogram(x, edges)[0] / (count * np.diff(edges))
     curves = {"edges": edges, "density": density, "probability": PROBABILITIES}
     curves["quantile"] = np.quantile(x, PROBABILITIES)
-    metrics = {"mean": float(x.mean()), "ks_limit": None, "ks_symmetric": None}
+    law = StableLaw(noise.alpha, noise.beta)
+    curves["limit_quantile"] = law.quantile(PROBABILITIES)
+    metrics = {"mean": float(x.mean()), "ks_limit": ks_distance(x, law)}
+    metrics["ks_symmetric"] = ks_distance(x, StableLaw(noise.alpha))
     metrics["ks_of_exact_draws"] = PERFECT / sqrt(count)
-    if noise.alpha >= SMALLEST_ALPHA:
-        law = StableLaw(noise.alpha, noise.beta)
-        metrics["ks_limit"] = ks_distance(x, law)
-        metrics["ks_symmetric"] = ks_distance(x, StableLaw(noise.alpha))
-        curves["limit_quantile"] = law.quantile(PROBABILITIES)
     return metrics, curves
 
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import astuple
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from mpgd.experiments.driver.runs import FIRST_SIGN
 from mpgd.experiments.driver.training import ks_distance
+from mpgd.experiments.limit import further
 from mpgd.experiments.limit.runs import GAMMA, LOSSES, SIZES, TIMES
 from mpgd.experiments.store import Run
 from mpgd.experiments.training import Found, Result
@@ -30,25 +30,14 @@ ROTATION: Final = Linear([[0.0, -1.0], [1.0, 0.0]])
 
 def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
     """Yield metrics and curves of each run."""
-    with _one_thread():
-        for run in runs:
-            yield run, *work(run)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Keep torch to one thread: a second one gains little here and waits for any busy core."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    for run in runs:
+        yield run, *work(run)
 
 
 def work(task: Run) -> Found:
     """Return metrics and curves of a run."""
     parts = {"driver": driver_error, "law": compare, "jump": one_jump, "rotation": rotation}
+    parts |= further.PARTS
     return parts[task.hyperparameters["part"]](task)
 
 

@@ -89,8 +89,13 @@ class Layout:
 
     @torch.no_grad()
     def outputs(self, x: Tensor, inputs: Tensor) -> Tensor:
-        """Return `forward` for many examples, some at a time, so that they stay in the cache."""
-        return torch.cat([self.forward(x, part) for part in torch.split(inputs, BLOCK)], dim=1)
+        """Return `forward` for many examples, some at a time, so that they stay in the cache.
+
+        torch has another product for a batch of one, with other last bits: one net goes twice.
+        """
+        nets = x if len(x) > 1 else x.repeat(2, 1)
+        parts = [self.forward(nets, part) for part in torch.split(inputs, BLOCK)]
+        return torch.cat(parts, dim=1)[: len(x)]
 
 
 @dataclass(frozen=True, eq=False)

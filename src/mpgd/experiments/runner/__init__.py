@@ -15,7 +15,7 @@ from typing import Any, Final
 from mpgd.experiments import Context
 from mpgd.experiments.banks.sources import driver
 from mpgd.experiments.store import Record, Run, Store
-from mpgd.experiments.training import Result
+from mpgd.experiments.training import Result, one_thread
 
 Train = Callable[[list[Run]], Iterable[Result]]
 Finished = tuple[Run, Any, Any, float]
@@ -23,6 +23,7 @@ Batch = list[Run]
 
 LARGEST: Final = 40  # runs in a batch
 ATTEMPTS: Final = 3  # at a batch whose worker dies
+TASKS: Final = 4  # batches for each place of a cluster, while runs last
 SHARED: Final = ("widths", "eta", "steps", "stop", "batch", "data", "part", "study")  # in a batch
 
 
@@ -40,18 +41,29 @@ def complete(
     ``label`` names a run in the progress, where runs are trained one by one.
     """
     store = context.store
+    store.make()
     found = {run.key: store.load(run) for run in runs}
     missing = list({run.key: run for run in runs if found[run.key] is None}.values())
     if len(missing) < len(found):
         context.reporter.say(f"  {len(found) - len(missing)} of {len(found)} runs are in the store")
-    batches = split(missing, largest or (lambda run: LARGEST))
+    batches = split(missing, _shared(context, len(missing), largest or (lambda run: LARGEST)))
     done = _spread(context, batches, train)
     labels = Labels(label)
     for _ in context.reporter.track(batches, labels):  # batches finish in an order of their own
         labels.batch = next(done)
     for run in missing:
         found[run.key] = store.load(run)
-    return [_present(found[run.key], run) for run in runs]
+    return [_present(store, found[run.key], run) for run in runs]
+
+
+def _shared(context: Context, runs: int, largest: Callable[[Run], int]) -> Callable[[Run], int]:
+    """Return ``largest``, or less where a cluster would have idle workers."""
+    if not (context.cluster and runs):
+        return largest
+    from mpgd.experiments.runner.cluster import places
+
+    size = max(1, runs // (TASKS * places(context)))
+    return lambda run: min(largest(run), size)
 
 
 class Labels:
@@ -91,7 +103,9 @@ def split(runs: Iterable[Run], largest: Callable[[Run], int]) -> list[Batch]:
     return batches
 
 
-def _present(record: Record | None, run: Run) -> Record:
+def _present(store: Store, record: Record | None, run: Run) -> Record:
+    if record is None and not store.folder.is_dir():
+        raise store.gone()
     if record is None:
         raise RuntimeError(f"training returned no result for {run.canonical}")
     return record
@@ -116,8 +130,9 @@ def _spread(context: Context, batches: Sequence[Batch], train: Train) -> Iterato
 def finished(train: Train, batch: Batch) -> Iterator[Finished]:
     """Yield results; runs that are trained together share the time."""
     began = time.perf_counter()
-    for run, metrics, curves in train(batch):
-        yield run, metrics, curves, (time.perf_counter() - began) / len(batch)
+    with one_thread():
+        for run, metrics, curves in train(batch):
+            yield run, metrics, curves, (time.perf_counter() - began) / len(batch)
 
 
 def train_and_save(train: Train, batch: Batch, store: Store) -> None:

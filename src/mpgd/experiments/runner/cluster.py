@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import as_completed
+from typing import Any
 
 from mpgd.experiments import Context
 from mpgd.experiments.runner import ATTEMPTS, Batch, Finished, Train, finished
@@ -9,11 +10,7 @@ from mpgd.experiments.runner import ATTEMPTS, Batch, Finished, Train, finished
 
 def on_cluster(context: Context, batches: Sequence[Batch], train: Train) -> Iterator[Batch]:
     """Yield finished batches; the scheduler tries those of dead workers again."""
-    try:
-        from distributed import Client
-    except ImportError:
-        raise ImportError('a cluster needs distributed: pip install "mpgd[cluster]"') from None
-    with Client(context.cluster) as client:  # type: ignore[no-untyped-call]
+    with _client(context) as client:
         executor = client.get_executor(retries=ATTEMPTS - 1)
         tasks = {executor.submit(_remote, train, batch): batch for batch in batches}
         try:
@@ -25,8 +22,19 @@ def on_cluster(context: Context, batches: Sequence[Batch], train: Train) -> Iter
             executor.shutdown(wait=False)  # which cancels what has not begun
 
 
-def _remote(train: Train, batch: Batch) -> list[Finished]:
-    import torch
+def places(context: Context) -> int:
+    """Return how many batches the cluster's workers can train at the same time."""
+    with _client(context) as client:
+        return max(1, int(sum(client.nthreads().values())))  # none may have come yet
 
-    torch.set_num_threads(1)
+
+def _client(context: Context) -> Any:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ImportError('a cluster needs distributed: pip install "mpgd[cluster]"') from None
+    return Client(context.cluster)  # type: ignore[no-untyped-call]
+
+
+def _remote(train: Train, batch: Batch) -> list[Finished]:
     return list(finished(train, batch))

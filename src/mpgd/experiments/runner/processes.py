@@ -85,10 +85,7 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _begin() -> None:
-    """Make this process a worker: one torch thread, and no life without its parent."""
-    import torch
-
-    torch.set_num_threads(1)
+    """Make this process a worker: it has no life without its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
     signal.signal(signal.SIGTERM, _leave)
     threading.Thread(target=_leave_with_parent, daemon=True).start()
@@ -106,7 +103,7 @@ def _leave_with_parent() -> None:
 
 
 def _task(train: Train, batch: Batch, folder: Path) -> None:
-    train_and_save(train, batch, Store(folder))
+    train_and_save(train, batch, Store(folder, made=True))
 
 
 def _stop(pools: Iterable[ProcessPoolExecutor]) -> None:

@@ -36,7 +36,6 @@ from mpgd.noise.word import (
     FRACTION,
     FRACTION_BITS,
     LONG,
-    LONGEST,
     MAGNITUDE,
     NEGATIVE,
     ONE,
@@ -54,7 +53,7 @@ _HALF, _LOW_HALF = _u(32), _u(2**32 - 1)
 _FRACTION, _FRACTION_BITS, _SALT_SHIFT = _u(FRACTION), _u(FRACTION_BITS), _u(SALT_SHIFT)
 _DRAWN_SHIFT, _DITHER_SHIFT = _u(DRAWN_SHIFT), _u(64 - FRACTION_BITS - 32)
 _ROW_BITS, _BEND = _u(RETURN_ROW_BITS), _u(2**BEND_BITS - 1)
-_ONE, _LONG, _FAR, _LONGEST = _u(ONE), _u(LONG), _u(FAR), _u(LONGEST)
+_ONE, _LONG, _FAR = _u(ONE), _u(LONG), _u(FAR)
 _NEGATIVE, _MAGNITUDE = _u(NEGATIVE), _u(MAGNITUDE)
 _ZERO, _UNIT = _u(0), _u(1)
 _IN_Z = np.uint32(5)  # any word in Z
@@ -92,7 +91,7 @@ def driver_key(key: Any, number: Any) -> Any:
 
 
 @inlined
-def visited(word: Any, index: Any, key: Any, table: Any, threshold: Any, product: Any) -> Any:
+def visited(word: Any, index: Any, key: Any, table: Any, rule: Any) -> Any:
     """Return the word after a visit to Z, as 64 bits; see `tensor.visit`."""
     f = word & _FRACTION
     h = hash_element(index, key, f << _SALT_SHIFT)
@@ -106,17 +105,17 @@ def visited(word: Any, index: Any, key: Any, table: Any, threshold: Any, product
     shape = table[row + _UNIT]
     q = (shape & _LOW_HALF) - ((X * ((shape >> _HALF) & _BEND)) >> _HALF)
     b = table[row] - ((X * q) >> (shape >> _u(58)))
-    drawn = (~((h >> _u(33)) - threshold) >> _HALF) & _NEGATIVE
-    return (encoded(b) | drawn) ^ (word & product)
+    drawn = (~((h >> _u(33)) - rule[0]) >> _HALF) & _NEGATIVE
+    return (encoded(b, rule[2]) | drawn) ^ (word & rule[1])
 
 
 @inlined
-def encoded(b: Any) -> Any:
+def encoded(b: Any, largest: Any) -> Any:
     """Return the magnitude at ``b``; see `tensor.encode`."""
     n, short = b >> _HALF, b >> (_HALF - _FRACTION_BITS)
     short += _u((short & _FRACTION) == _ZERO)
-    long = (n if n < _LONGEST else _LONGEST) + (_LONG - _FAR)
-    return short if n < _FAR else long
+    q = short if n < _FAR else n + (_LONG - _FAR)
+    return q if q < largest else largest
 
 
 @inlined
@@ -145,7 +144,7 @@ def advance_rest(
         value = values[1] if q < _ONE else values[0]
         out[i] = -value if old >= _NEGATIVE else value
         if q < _ONE:
-            new = visited(old, first + _u(i), key, table, rule[0], rule[1])
+            new = visited(old, first + _u(i), key, table, rule)
         else:
             new = old - (_UNIT if q > _LONG else _ONE)
         words[i] = np.uint32(new)
@@ -157,7 +156,8 @@ def advance_listed(
 ) -> None:
     """Write the values of a block of at most 512 words and advance them, in place.
 
-    ``rule`` is (threshold, product mask), ``values`` (c0, c1), ``first`` the index of words[0].
+    ``rule`` is (threshold, product mask, largest magnitude), ``values`` (c0, c1), ``first`` the
+    index of words[0].
     """
     packed, places, _, marks = room
     masks = marks.view(np.uint64)  # four marks of sixteen words each
@@ -203,7 +203,7 @@ def take_visits(
     for k in range(0, count, WIDE):
         draw(packed, places, k, first, key, rule[0], rule[1], inputs)
     for k in range(0, count, WIDE):
-        send_on(packed, k, inputs, table)
+        send_on(packed, k, inputs, table, rule[2])
     for k in range(count):
         words[places[k]] = packed[k]
 
@@ -220,11 +220,12 @@ def advance_values(
     table: Any,
     threshold: Any,
     product: Any,
+    largest: Any,
     c0: float,
     c1: float,
 ) -> None:
     """Write the values of all words and advance them one step, in place."""
-    room, rule = make_room(), (threshold, product)
+    room, rule = make_room(), (threshold, product, largest)
     for first in range(0, len(words), BLOCK):
         block, out = words[first : first + BLOCK], values[first : first + BLOCK]
         advance_block(block, out, room, _u(offset + first), key, table, rule, (c0, c1))
@@ -240,14 +241,17 @@ def advance_copy(
     table: Any,
     threshold: Any,
     product: Any,
+    largest: Any,
     c0: float,
     c1: float,
 ) -> None:
     """Write the values of all words, and the next words to ``following``."""
-    room, rule = make_room(), (threshold, product)
+    room, rule = make_room(), (threshold, product, largest)
     for first in range(0, len(words), BLOCK):
         block, out = following[first : first + BLOCK], values[first : first + BLOCK]
-        block[:] = words[first : first + BLOCK]
+        old = words[first : first + BLOCK]
+        for i in range(len(block)):  # numba copies a slice three times slower
+            block[i] = old[i]
         advance_block(block, out, room, _u(offset + first), key, table, rule, (c0, c1))
 
 
@@ -261,11 +265,12 @@ def advance_sums(
     table: Any,
     threshold: Any,
     product: Any,
+    largest: Any,
     c0: float,
     c1: float,
 ) -> None:
     """Add the values of ``steps`` steps to ``sums``, step by step, and advance in place."""
-    room, values, rule = make_room(), np.empty(BLOCK, sums.dtype), (threshold, product)
+    room, values, rule = make_room(), np.empty(BLOCK, sums.dtype), (threshold, product, largest)
     for first in range(0, len(words), BLOCK):
         block, out = words[first : first + BLOCK], sums[first : first + BLOCK]
         for k in range(steps):
@@ -274,7 +279,7 @@ def advance_sums(
                 out[i] += values[i]
 
 
-def arguments(driver: Driver) -> tuple[Any, np.uint64, np.uint64, float, float]:
+def arguments(driver: Driver) -> tuple[Any, np.uint64, np.uint64, np.uint64, float, float]:
     """Return the driver's constants in the order every kernel takes them."""
     return driver.table, *driver.rule, driver.laminar_value, driver.burst_value
 

@@ -12,8 +12,9 @@ of its own rounding and compile anew for some integers. What is read from a tens
 one compiled kernel serves all steps and all learning rates.
 
     head    numbers as the bits of float32: what the direction is multiplied by, the shared m,
-            strength times c0 and c1 of both drivers; then each driver's threshold and sign mask;
-            sign, weight decay, momentum and 1 - dampening; the first perturbed step
+            strength times c0 and c1 of both drivers; then each driver's threshold, sign mask and
+            largest magnitude; sign, weight decay, momentum and 1 - dampening; the first perturbed
+            step
     row     the fields of `mpgd.optim.rows.Row`: addresses, length, offset, key, turn; the address
             of the momentum's buffer, and whether it is fresh
 
@@ -46,7 +47,6 @@ from mpgd.noise.word import (
     FRACTION,
     FRACTION_BITS,
     LONG,
-    LONGEST,
     MAGNITUDE,
     NEGATIVE,
     ONE,
@@ -62,9 +62,9 @@ OPTIONS: Final = {"num_warps": 4, "enable_fp_fusion": False}
 KINDS: Final = {torch.float32: tl.float32, torch.bfloat16: tl.bfloat16, torch.float16: tl.float16}
 
 _C = tl.constexpr
-_HEAD, _COLUMNS = _C(15), _C(12)  # integers of the head and of a row
+_HEAD, _COLUMNS = _C(17), _C(12)  # integers of the head and of a row
 _LENGTH, _OFFSET, _KEY, _TURN, _BUFFER, _FRESH = (_C(6 + k) for k in range(6))  # in a row
-_SIGN, _DECAY, _MOMENTUM, _SHARE, _START = (_C(10 + k) for k in range(5))  # in the head
+_SIGN, _DECAY, _MOMENTUM, _SHARE, _START = (_C(12 + k) for k in range(5))  # in the head
 _ROUNDING, _RANDOM_SHIFT = _C(rounding.DRIVER), _C(64 - rounding.RANDOM_BITS)
 _RANDOM_BITS, _RANDOM_MASK = _C(rounding.RANDOM_BITS), _C((1 << rounding.RANDOM_BITS) - 1)
 _MANTISSA, _IMPLICIT = _C(rounding.MANTISSA), _C(rounding.IMPLICIT)
@@ -73,7 +73,7 @@ _FLOAT_CUT, _FLOAT_INFINITY = _C(rounding.FLOAT_CUT), _C(rounding.FLOAT_INFINITY
 _LOWEST, _EXPONENT_SHIFT = _C(rounding.LEAST_EXPONENT), _C(rounding.EXPONENT_SHIFT)
 _MULTIPLIER, _STRIDE = _C(SIGNED_MULTIPLIER), _C(SIGNED_STRIDE)
 _LOW_HALF = _C(0xFFFFFFFF)
-_ONE, _LONG, _FAR, _LONGEST = _C(ONE), _C(LONG), _C(FAR), _C(LONGEST)
+_ONE, _LONG, _FAR = _C(ONE), _C(LONG), _C(FAR)
 _MAGNITUDE, _NEGATIVE = _C(MAGNITUDE), _C(-NEGATIVE)
 _FRACTION, _SALT_SHIFT, _DRAWN_SHIFT = _C(FRACTION), _C(SALT_SHIFT), _C(DRAWN_SHIFT)
 _SIGN_SHIFT, _SIGN_MASK = _C(64 - SIGN_BITS), _C((1 << SIGN_BITS) - 1)
@@ -129,33 +129,34 @@ def _looked_up(table, U, needed):
 
 
 @triton.jit
-def _encoded(b):
+def _encoded(b, largest):
     """Return the magnitudes of the words at ``b``."""
     n, short = b >> _POINT_BITS, b >> _CUT
     short += ((short & _FRACTION) == 0).to(tl.int64)
-    return tl.where(n < _FAR, short, tl.minimum(n, _LONGEST) + (_LONG - _FAR))
+    return tl.minimum(tl.where(n < _FAR, short, n + (_LONG - _FAR)), largest)
 
 
 @triton.jit
-def _visited(words, index, key, table, threshold, product, needed):
+def _visited(words, index, key, table, rule, needed):
     """Return the words after a visit to Z; what is not ``needed`` may be anything."""
     f = (words & _FRACTION).to(tl.int64)
     h = _round(_round(((index ^ key) * _MULTIPLIER) ^ (f << _SALT_SHIFT)))
     upper = tl.where(f == 0, (h >> _DRAWN_SHIFT) & _FRACTION, _FRACTION - f)
     dither = (h ^ _upper_half(h)) & _LOW_HALF
-    q = _encoded(_looked_up(table, (upper << _DITHER_BITS) | dither | 1, needed)).to(tl.int32)
-    is_negative = ((h >> _SIGN_SHIFT) & _SIGN_MASK) >= threshold
-    return tl.where(is_negative, q | _NEGATIVE, q) ^ (words & product)
+    b = _looked_up(table, (upper << _DITHER_BITS) | dither | 1, needed)
+    q = _encoded(b, tl.load(rule + 2)).to(tl.int32)
+    is_negative = ((h >> _SIGN_SHIFT) & _SIGN_MASK) >= tl.load(rule)
+    return tl.where(is_negative, q | _NEGATIVE, q) ^ (words & tl.load(rule + 1).to(tl.int32))
 
 
 @triton.jit
-def _advanced(words, index, key, table, threshold, product, c0, c1, inside):
-    """Return the values at this step and the words at the next."""
+def _advanced(words, index, key, table, rule, c0, c1, inside):
+    """Return the values at this step and the words at the next; ``rule`` is a `head_rule`."""
     q = words & _MAGNITUDE
     visiting = q < _ONE
     value = tl.where(visiting, c1, c0)
     value = tl.where(words < 0, -value, value)
-    new = _visited(words, index, key, table, threshold, product, visiting & inside)
+    new = _visited(words, index, key, table, rule, visiting & inside)
     return value, tl.where(visiting, new, words - tl.where(q > _LONG, 1, _ONE))
 
 
@@ -168,14 +169,13 @@ def _number(head, place: tl.constexpr):
 def _own_term(head, row, at, inside, table, which: tl.constexpr, number: tl.constexpr):
     """Return strength times v of one driver, and advance its words in place."""
     words = tl.load(row + 2 + number).to(tl.pointer_type(tl.int32)) + at
-    rule = head + 6 + 2 * which
+    rule = head + 6 + 3 * which
     value, new = _advanced(
         tl.load(words, mask=inside, other=0),
         at + tl.load(row + _OFFSET),
         _key_of(row, number),
         table,
-        tl.load(rule),
-        tl.load(rule + 1).to(tl.int32),
+        rule,
         _number(head, 2 + 2 * which),
         _number(head, 3 + 2 * which),
         inside,
@@ -390,8 +390,7 @@ def advance_words(words, following, out, key, rule, table, values, count, size: 
         at,
         tl.load(key),
         table,
-        tl.load(rule),
-        tl.load(rule + 1).to(tl.int32),
+        rule,
         tl.load(values),
         tl.load(values + 1),
         inside,
@@ -426,8 +425,11 @@ def launch_words(
 
 
 def head_rule(driver: Driver) -> list[int]:
-    """Return how a kernel finds a sign: the threshold, and for products a mask of the old sign."""
-    return [driver.threshold, -NEGATIVE if driver.product else 0]
+    """Return what a kernel knows of a visit: the sign's threshold and mask, the largest magnitude.
+
+    The mask is that of the old sign, where signs are products.
+    """
+    return [driver.threshold, -NEGATIVE if driver.product else 0, driver.largest]
 
 
 def _on(tensor: Tensor) -> AbstractContextManager[Any]:

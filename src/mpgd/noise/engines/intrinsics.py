@@ -154,18 +154,19 @@ def draw(
 
 
 @intrinsic
-def send_on(typing_context: Any, packed: Any, k: Any, inputs: Any, table: Any) -> Any:
+def send_on(typing_context: Any, packed: Any, k: Any, inputs: Any, table: Any, largest: Any) -> Any:
     """Add the magnitudes after the visit, B of the inputs, to eight packed sign bits."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         code = Code(context, builder, signature, args)
         U = code.load(code.place(2, args[1]), LONGS)
-        q = builder.trunc(code.encode(code.first_return(3, U)), FEW)
+        q = code.encode(code.first_return(3, U), code.spread(args[4], LONGS))
+        q = builder.trunc(q, FEW)
         chi = code.load(code.place(0, args[1]), FEW)
         code.store(builder.or_(chi, q), code.place(0, args[1]))
         return context.get_dummy_value()
 
-    return types.void(packed, types.int64, inputs, table), generate
+    return types.void(packed, types.int64, inputs, table, types.uint64), generate
 
 
 @intrinsic

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from mpgd.maps.rows import BEND_BITS, INPUT_BITS, POINT_BITS, POSITION_BITS
-from mpgd.noise.counter import flat_index, hash_elements, upper_bits, upper_half
+from mpgd.noise.capped import CappedLaw
+from mpgd.noise.counter import flat_index, hash_elements, make_key, upper_bits, upper_half
 from mpgd.noise.driver import Driver, Table
 from mpgd.noise.word import (
     DITHER_BITS,
@@ -22,7 +24,6 @@ from mpgd.noise.word import (
     FRACTION,
     FRACTION_BITS,
     LONG,
-    LONGEST,
     MAGNITUDE,
     NEGATIVE,
     ONE,
@@ -35,16 +36,46 @@ Values = tuple[float | Tensor, float | Tensor]  # of a laminar phase and of Z
 CHUNK = 1 << 16  # words worked on at a time on a CPU, so that temporaries stay in its cache
 DEVICE_CHUNK = 1 << 18  # and elsewhere, so that they stay small beside the words
 _LOW_HALF: Final = 0xFFFFFFFF
+_HALF_INPUT: Final = INPUT_BITS // 2
+_FRACTION_PART: Final = 2  # of a start's key: the fraction, where it has a hash of its own
 
 
 def start(driver: Driver, index: Tensor, place_key: int, sign_key: int | None) -> Tensor:
     """Return the stationary words of the elements ``index``; no ``sign_key`` means all +1."""
     U = upper_bits(hash_elements(index, place_key), INPUT_BITS) | 1
-    U = U.clamp(min=1 << (INPUT_BITS - driver.starts.octaves))  # beyond, all starts are LONGEST
-    q = encode(lookup(driver.starts, U))
+    if driver.law is not None and driver.law.landings is not None:
+        q = _start_in_cut_phase(driver, driver.law, U, index, make_key(place_key, _FRACTION_PART))
+    else:
+        if driver.law is not None:
+            U = (driver.law.least + scaled(U, 2**INPUT_BITS - driver.law.least)) | 1
+        U = U.clamp(min=1 << (INPUT_BITS - driver.starts.octaves))  # beyond, all are LONGEST
+        q = encode(lookup(driver.starts, U), driver.largest)
     if sign_key is not None:
         q = q - (is_negative(driver, hash_elements(index, sign_key)) << 31)
     return q.to(torch.int32)
+
+
+def _start_in_cut_phase(
+    driver: Driver, law: CappedLaw, U: Tensor, index: Tensor, fraction_key: int
+) -> Tensor:
+    """Return stationary magnitudes where phases have a longest one that is short.
+
+    U gives n, the steps to go; another hash gives the last visit, of those that led to n or more.
+    """
+    ends = torch.from_numpy(law.ends.astype(np.int64)).to(U.device)
+    widths = torch.from_numpy(law.widths.view(np.int64)).to(U.device)
+    n = torch.searchsorted(ends, U >> (INPUT_BITS - 32), right=True)
+    V = upper_bits(hash_elements(index, fraction_key), INPUT_BITS)
+    b = lookup(driver.starts, scaled(V, widths[n]) | 1)
+    f = ((b >> (POINT_BITS - FRACTION_BITS)) & FRACTION).clamp(min=1)
+    return (n << FRACTION_BITS) + torch.where(b >> POINT_BITS < law.longest, f, 0)
+
+
+def scaled(U: Tensor, width: Tensor | int) -> Tensor:
+    """Return U width / 2^50 of two numbers of 50 bits, rounded down."""
+    low = (1 << _HALF_INPUT) - 1
+    a, b, c, d = U >> _HALF_INPUT, U & low, width >> _HALF_INPUT, width & low
+    return a * c + ((a * d + b * c + ((b * d) >> _HALF_INPUT)) >> _HALF_INPUT)
 
 
 def advance(
@@ -154,7 +185,7 @@ def visit(driver: Driver, words: Tensor, key: Tensor | int, index: Tensor) -> Te
         f == 0, (h >> DRAWN_SHIFT) & FRACTION, FRACTION - f
     )  # f = 0: not known, so drawn
     dither = (h ^ upper_half(h)) & _LOW_HALF
-    q = encode(lookup(driver.returns, (upper << DITHER_BITS) | dither | 1))
+    q = encode(lookup(driver.returns, (upper << DITHER_BITS) | dither | 1), driver.largest)
     new = (q - (is_negative(driver, h) << 31)).to(torch.int32)
     return new ^ (words & -NEGATIVE) if driver.product else new
 
@@ -164,11 +195,14 @@ def is_negative(driver: Driver, h: Tensor) -> Tensor:
     return (upper_bits(h, SIGN_BITS) >= driver.threshold).to(torch.int64)
 
 
-def encode(b: Tensor) -> Tensor:
-    """Return the magnitudes of the words at ``b``, numbers with 32 bits behind the point."""
+def encode(b: Tensor, largest: int) -> Tensor:
+    """Return the magnitudes of the words at ``b``, numbers with 32 bits behind the point.
+
+    Magnitudes rise with b, so the longest phase is the ``largest`` of them.
+    """
     n, short = b >> POINT_BITS, b >> (POINT_BITS - FRACTION_BITS)
     short = short + (short & FRACTION == 0).to(torch.int64)  # f = 0 is taken: "not known"
-    return torch.where(n < FAR, short, n.clamp(max=LONGEST) + (LONG - FAR))
+    return torch.where(n < FAR, short, n + (LONG - FAR)).clamp(max=largest)
 
 
 def lookup(table: Table, U: Tensor) -> Tensor:

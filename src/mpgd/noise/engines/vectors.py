@@ -25,7 +25,6 @@ from mpgd.noise.word import (
     FRACTION,
     FRACTION_BITS,
     LONG,
-    LONGEST,
     MAGNITUDE,
     NEGATIVE,
     ONE,
@@ -137,15 +136,15 @@ class Code:
         q = builder.and_(builder.sub(shape, bend), longs(_LOW_HALF))  # t1 - bend, t1 lies lowest
         return builder.sub(c0, builder.lshr(builder.mul(X, q), builder.lshr(shape, longs(58))))
 
-    def encode(self, b: Any) -> Any:
+    def encode(self, b: Any, largest: Any) -> Any:
         """Return `tensor.encode`."""
         builder = self.builder
         n, short = builder.lshr(b, longs(32)), builder.lshr(b, longs(32 - FRACTION_BITS))
         taken = builder.icmp_unsigned("==", builder.and_(short, longs(FRACTION)), longs(0))
         short = builder.add(short, builder.zext(taken, LONGS))
-        is_capped = builder.icmp_signed(">", n, longs(LONGEST))
-        long = builder.add(builder.select(is_capped, longs(LONGEST), n), longs(LONG - FAR))
-        return builder.select(builder.icmp_signed("<", n, longs(FAR)), short, long)
+        long = builder.add(n, longs(LONG - FAR))
+        q = builder.select(builder.icmp_signed("<", n, longs(FAR)), short, long)
+        return builder.select(builder.icmp_signed(">", q, largest), largest, q)
 
     def rows(self, number: int, starts: Any) -> list[Any]:
         """Return both words of eight rows that start at these elements of an argument.

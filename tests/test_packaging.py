@@ -1,0 +1,139 @@
+"""What is built installs into an empty environment and says what an index's page needs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+
+import mpgd
+
+pytest.importorskip("hatchling", reason='these need hatchling: pip install "mpgd[dev]"')
+metadata = pytest.importorskip("packaging.metadata")
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command in a folder outside the repository, without its paths."""
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(cwd), "MPGD_CACHE": str(cwd / "cache")}
+    return subprocess.run(
+        list(map(str, command)), cwd=cwd, env=environment, capture_output=True, text=True
+    )
+
+
+def build(folder: Path, out: Path, *targets: str) -> list[Path]:
+    command = [sys.executable, "-m", "hatchling", "build", "--directory", str(out), *targets]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    return sorted(out.iterdir())
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Return the wheel and the source archive."""
+    wheel, archive = build(ROOT, tmp_path_factory.mktemp("built"))
+    return wheel, archive
+
+
+@pytest.fixture(scope="module")
+def empty(built: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an environment that holds the wheel and nothing else."""
+    folder = tmp_path_factory.mktemp("empty")
+    venv.create(folder / "venv", with_pip=False)
+    python = str(folder / "venv" / "bin" / "python")
+    pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check"]
+    subprocess.run(
+        [*pip, "install", "--quiet", "--no-deps", "--no-index", str(built[0])], check=True
+    )
+    return folder
+
+
+def lend(folder: Path) -> None:
+    """Let an environment see torch and the rest of ours, but not the mpgd that is there."""
+    (site,) = (folder / "venv" / "lib").glob("python*/site-packages")
+    (site / "lent.pth").write_text(f"{Path(torch.__file__).parents[1]}\n")
+
+
+def test_version_and_short_help_need_nothing_else(empty: Path) -> None:
+    """Not even torch and numpy, which are not there."""
+    for command in ([empty / "venv/bin/mpgd"], [empty / "venv/bin/python", "-m", "mpgd"]):
+        assert run(*command, "--version", cwd=empty).stdout == f"mpgd {mpgd.__version__}\n"
+        for asked in ([], ["--help"], ["-h"]):
+            shown = run(*command, *asked, cwd=empty)
+            assert shown.returncode == 0
+            assert 'pip install "mpgd[lab]"' in shown.stdout
+    refused = run(empty / "venv/bin/mpgd", "noise", cwd=empty)
+    assert refused.returncode == 1
+
+
+def test_the_command_of_a_missing_extra_needs_no_index_that_has_mpgd(empty: Path) -> None:
+    """In a clone too: pip takes the mpgd that is installed and adds what the extra needs."""
+    python = str(empty / "venv" / "bin" / "python")
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--no-index", "mpgd[lab]"]
+    done = subprocess.run(pip, capture_output=True, text=True, cwd=empty)
+    assert "Requirement already satisfied: mpgd[lab]" in done.stdout
+    assert re.search(r"No matching distribution found for (?!mpgd)", done.stderr)  # what it lacks
+
+
+def test_what_is_installed_is_the_wheel_and_it_works(empty: Path) -> None:
+    lend(empty)
+    code = "import mpgd; mpgd.MPGD; print(mpgd.__file__)"
+    shown = run(empty / "venv/bin/python", "-c", code, cwd=empty)
+    assert Path(shown.stdout.strip()).is_relative_to(empty), shown.stderr
+    facts = run(empty / "venv/bin/mpgd", "info", "--json", cwd=empty)
+    assert facts.returncode == 0, facts.stderr
+    assert f'"mpgd": "{mpgd.__version__}"' in facts.stdout
+
+
+def test_the_wheel_has_all_modules_the_page_of_the_lab_and_the_licence(
+    built: tuple[Path, Path],
+) -> None:
+    names = zipfile.ZipFile(built[0]).namelist()
+    source = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src").rglob("*.py")}
+    assert source <= set(names)
+    assert "mpgd/lab/page/index.html" in names
+    assert "mpgd/py.typed" in names
+    assert any(name.endswith("LICENSE") for name in names)
+    assert not [name for name in names if name.startswith("tests")]
+
+
+def test_the_source_archive_builds_the_same_wheel(built: tuple[Path, Path], tmp_path: Path) -> None:
+    with tarfile.open(built[1]) as archive:
+        archive.extractall(tmp_path / "unpacked", filter="data")
+    (folder,) = (tmp_path / "unpacked").iterdir()
+    (again,) = build(folder, tmp_path / "again", "--target", "wheel")
+    contents = [
+        {name: archive.read(name) for name in archive.namelist()}
+        for archive in map(zipfile.ZipFile, (built[0], again))
+    ]
+    assert contents[0] == contents[1]
+
+
+def test_the_metadata_are_valid_and_the_description_stands_alone(built: tuple[Path, Path]) -> None:
+    archive = zipfile.ZipFile(built[0])
+    (name,) = [name for name in archive.namelist() if name.endswith("METADATA")]
+    found = metadata.Metadata.from_email(archive.read(name), validate=True)  # raises if it is not
+    assert found.description_content_type == "text/markdown"
+    assert str(found.version) == mpgd.__version__
+    links = LINK.findall(found.description)
+    assert len(links) > 10
+    assert [link for link in links if not link.startswith(("https://", "#"))] == []
+    source = PROJECT["urls"]["Source"]
+    assert f"]({source}/raw/main/docs/figures/noise.png)" in found.description
+    assert f"]({source}/blob/main/docs/train.md)" in found.description
+    assert found.project_urls == PROJECT["urls"]
+
+
+def test_the_links_of_the_description_lead_to_files_that_exist() -> None:
+    relative = [link for link in LINK.findall((ROOT / "README.md").read_text()) if "//" not in link]
+    assert [link for link in relative if not (ROOT / link.split("#")[0]).is_file()] == []
