@@ -16,7 +16,7 @@ from torch import Tensor
 
 from mpgd.noise.counter import make_key
 from mpgd.optim.numbering import ordinals_of
-from mpgd.optim.orbits import Group, State, orbit_name
+from mpgd.optim.orbits import BUFFER, Group, State, orbit_name
 from mpgd.optim.settings import TWIN, Settings
 from mpgd.optim.shards import is_sharded, like, local, place_of
 
@@ -62,7 +62,8 @@ def _cut(state: State, parameter: Tensor) -> State:
     """Return the state of a whole parameter for the local part of ``parameter``."""
     place, device = place_of(parameter), parameter.device
     found = dict(state)
-    for name in {orbit_name(number) for number in range(2 * TWIN)} & state.keys():
+    large = {orbit_name(number) for number in range(2 * TWIN)} | {BUFFER}
+    for name in large & state.keys():
         word, index = local(state[name]).to(device).reshape(-1), place.index(device)
         size = torch.Size(place.shape).numel()
         part = word[:size] if index is None else word[index.reshape(-1)]
