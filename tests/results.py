@@ -14,6 +14,7 @@ import numpy as np
 from mpgd.experiments import EXPERIMENTS, PROTOCOLS, catalogue, load
 from mpgd.experiments.cifar10.runs import REDUCED
 from mpgd.experiments.driver.runs import Sizes
+from mpgd.experiments.escape.runs import Sizes as EscapeSizes
 from mpgd.experiments.generalization.runs import Size
 from mpgd.experiments.limit.runs import Sizes as LimitSizes
 from mpgd.experiments.limit.training import one_jump
@@ -28,6 +29,7 @@ SMALL: dict[str, tuple[Any, ...]] = {  # sizes, where the paper's are too large 
     "valley": (40, 40),
     "limit": (LimitSizes(m=(10, 30, 100)),),
     "generalization": (Size(seeds=len(SEEDS)),),
+    "escape": (EscapeSizes(rows=5),),
 }
 PARTS = tuple(study.name for study in shown(catalogue()))
 Made = tuple[dict[str, Any], dict[str, Any]]
@@ -111,5 +113,23 @@ def _generalization(run: Run, rng: np.random.Generator) -> Made:
     return {}, {name: rng.normal(1.5, 0.2, len(SEEDS)) for name in names}
 
 
+def _escape(run: Run, rng: np.random.Generator) -> Made:
+    h, near = run.hyperparameters, rng.uniform(0.01, 0.02)
+    if h["part"] == "map":
+        spans = {"eta": np.geomspace(1e-5, 0.2, 5), "sigma": np.geomspace(1e-3, 10.0, 5)}
+        return {}, spans | {"ratio": np.linspace(0, 1, 25).reshape(5, 5)}
+    metrics = {"rate": near, "low": 0.9 * near, "high": 1.1 * near, "exits": 3000.0}
+    metrics |= {"force": 0.3 * h["eta"] ** -0.4, "threshold": 1.0, "burst": 0.03}
+    if h["part"] == "share":
+        metrics = {"share": 0.4, "low": 0.38, "high": 0.42, "force": metrics["force"]}
+    names = ("levy", "kramers", "theory", "one_phase", "long_run", "by_rates")
+    return metrics | {name: near for name in names}, {}
+
+
 REAL = ("noise", "valley")  # quick enough
-MAKERS = {"limit": _limit, "implicit": _implicit, "generalization": _generalization}
+MAKERS = {
+    "limit": _limit,
+    "implicit": _implicit,
+    "generalization": _generalization,
+    "escape": _escape,
+}

@@ -17,6 +17,7 @@ SIGN_RULES: Final = ("fresh", "product")
 FIRST_SIGNS: Final = ("drawn", "positive")
 ENGINES: Final = ("torch", "numba", "triton")
 MAX_SEED: Final = 2**63 - 1
+MAX_STREAM: Final = 2**64 - 1
 LARGEST_GAMMA: Final = 0.99
 
 
@@ -104,6 +105,13 @@ def check_integer(name: str, value: object, low: int, high: int | None = None) -
 def check_seed(seed: object) -> int:
     """Return ``seed``, a non-negative 63-bit integer."""
     return check_integer("seed", seed, 0, MAX_SEED)
+
+
+def check_stream(stream: object) -> int | str | None:
+    """Return ``stream``: None, a name, or a non-negative 64-bit integer."""
+    if stream is None or isinstance(stream, str):
+        return stream
+    return check_integer("stream", stream, 0, MAX_STREAM)
 
 
 def check_shape(shape: object) -> tuple[int, ...]:

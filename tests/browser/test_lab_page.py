@@ -13,7 +13,8 @@ from mpgd.lab.server import Lab
 if TYPE_CHECKING:
     from tests.browser.conftest import Browser
 
-PLOTS = ("map", "orbit", "values", "sums", "law", "gd", "gaussian", "mpgd", "trace")
+WELLS = ("wells-mpgd", "wells-gaussian", "wells-stable", "slope", "share")
+PLOTS = ("map", "orbit", "values", "sums", "law", "gd", "gaussian", "mpgd", "trace", *WELLS)
 NOISE_PLOTS = ("map", "orbit", "values", "sums", "law")
 DESCENTS = ("gaussian", "mpgd", "trace")
 PICTURE = "return document.querySelector(`[data-plot=${arguments[0]}]`).toDataURL()"
@@ -71,7 +72,7 @@ def test_every_panel_is_drawn_and_nothing_leaves(
         assert browser.run(COLOURS, name) > 8, f"{name} is empty"
         label = browser.find(f"[data-plot={name}]").get_attribute("aria-label")
         assert label
-    for section in ("orbit", "perturbation", "sums", "descent", "python"):
+    for section in ("orbit", "perturbation", "sums", "descent", "wells", "python"):
         assert browser.find(f"#{section} h2").is_displayed()
     inside = browser.run("return document.documentElement.scrollWidth <= window.innerWidth")
     assert inside, "the page is wider than the window"
@@ -84,12 +85,13 @@ def test_every_panel_is_drawn_and_nothing_leaves(
 @pytest.mark.parametrize(
     ("slider", "value", "moved", "kept"),
     [
-        ("gamma", 0.6, PLOTS, ()),
+        ("gamma", 0.6, tuple(name for name in PLOTS if name != "slope"), ()),
         ("beta", -0.5, ("values", "sums", "law", "mpgd", "trace"), ("map",)),
         ("seed", 5, ("map", "orbit", "values", "sums", "law", "gaussian", "mpgd", "trace"), ()),
-        ("mu", 0.1, DESCENTS, NOISE_PLOTS),
-        ("sigma", 0.3, DESCENTS, NOISE_PLOTS),
-        ("eta", -2.5, DESCENTS, NOISE_PLOTS),
+        ("mu", 0.1, DESCENTS, (*NOISE_PLOTS, *WELLS)),
+        ("sigma", 0.3, DESCENTS, (*NOISE_PLOTS, *WELLS)),
+        ("eta", -2.5, (*DESCENTS, "wells-mpgd", "share"), (*NOISE_PLOTS, "slope")),
+        ("force", 4.0, ("wells-mpgd", "wells-stable", "slope", "share"), (*NOISE_PLOTS, *DESCENTS)),
         ("steps", 600, ("orbit", "values", "sums", "law", "trace"), ()),
     ],
 )

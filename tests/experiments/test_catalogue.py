@@ -31,6 +31,7 @@ DIGESTS = {  # how many runs an experiment has for three seeds, SHA-256 of their
     "limit": (204, "1a769712f2a29106a2cbfe27ccd241a764057d7211d090b6a0c816fbe2c0e3a8"),
     "implicit": (36, "076ec3c9d9331f95681377cbe684a19e437bb7007cd79968870c31556f21a954"),
     "generalization": (12, "fdb0d2bde31bac2528115406e430adf865ca6767775d906b038569f66b0db2c8"),
+    "escape": (75, "32977c0e7906eb70df1c900bfc93f48b5ed1256c858536bd17efad92890f4e78"),
 }
 GPU = (90, "f2a05b5f52916cd9219cc8e77027c4ada5f5fc9fecdb63174674059973bdf851")
 

@@ -27,7 +27,7 @@ class Orbits:
 
     def step(self) -> Array:
         """Return the values, float64, in the tensor's shape."""
-        c0, c1 = values(self.reference.gamma)
+        c0, c1 = values(self.reference.gamma, self.reference.longest)
         index = np.arange(self.words.size)
         units, self.words = self.reference.step(self.words, index, step_key(self.key, self.turn))
         self.turn += 1

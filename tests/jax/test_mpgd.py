@@ -19,6 +19,7 @@ from tests.jax import expected
 from tests.noise.integer_reference import Reference
 
 from mpgd.jax import mpgd, perturb
+from mpgd.noise.driver import values
 
 SHAPES = {"a": (40,), "b": (3, 5)}
 STEPS, SEED = 10, 2**33 + 1
@@ -47,11 +48,14 @@ def descended(
     start: int = 0,
     stop: int | None = None,
     seed: int = 0,
+    longest: int | None = None,
+    powers: tuple[float, float] | None = None,
 ) -> dict[str, Any]:
     """Return the parameters after `STEPS` updates, written out in numpy."""
     gammas = gamma if isinstance(gamma, tuple) else (gamma, gamma)
     betas = beta if isinstance(beta, tuple) else (beta, beta)
-    rules = [Reference(g, b, signs) for g, b in zip(gammas, betas, strict=True)]
+    powers = gammas if powers is None else powers
+    rules = [Reference(g, b, signs, longest) for g, b in zip(gammas, betas, strict=True)]
 
     def source(which: int, tensor: int, shape: tuple[int, ...]) -> Callable[[], Any]:
         numbers = (which, which + 2) if symmetric else (which,)
@@ -74,8 +78,8 @@ def descended(
             m = n = 0.0
             if active:
                 own, other = sources[name]
-                m = mu * h ** gammas[0] * (common if shared_multiplicative else own())
-                n = sigma * h ** gammas[1] * other()
+                m = mu * h ** powers[0] * (common if shared_multiplicative else own())
+                n = sigma * h ** powers[1] * other()
             xs[name] = x - h * gradient(x) - m * x + n
         step += 1
     return xs
@@ -115,6 +119,8 @@ def agree(params: Any, xs: Any, rtol: float = 1e-5) -> None:
         {"start": 3, "stop": 7},
         {"signs": "product", "first_sign": "positive"},
         {"mu": 0.0, "sigma": 0.0},
+        {"longest": 3},
+        {"longest": 5000, "symmetric": True},
     ],
     ids=str,
 )
@@ -122,6 +128,20 @@ def test_updates_follow_the_formula(changes: dict[str, Any]) -> None:
     keywords = {**BOTH, **changes}
     params, _ = trained(mpgd(0.1, **keywords))
     agree(params, descended(lambda k: 0.1, **keywords))
+
+
+@pytest.mark.parametrize("changes", [{}, {"symmetric": True}, {"shared_multiplicative": True}])
+def test_force_and_decay_push_in_proportion_to_the_rate(changes: dict[str, Any]) -> None:
+    rates = [0.1, 0.1, 0.0, 0.2, 0.05, 0.01, 0.01, 0.3, 0.1, 0.1]
+    given = {"gamma": (0.6, 0.7), "beta": 0.5, "seed": SEED, "longest": 4, **changes}
+    params, _ = trained(
+        mpgd(lambda count: jnp.asarray(rates)[count], force=-0.4, decay=0.3, **given)
+    )
+    c0 = [values(gamma)[0] for gamma in (0.6, 0.7)]
+    same = {"mu": 0.3 / c0[0], "sigma": -0.4 / c0[1], **given}
+    agree(params, descended(lambda k: rates[k], **same, powers=(1.0, 1.0)))
+    with pytest.raises(AssertionError):
+        agree(params, descended(lambda k: rates[k], **same), rtol=1e-3)
 
 
 def test_another_seed_does_not_agree() -> None:
@@ -241,6 +261,12 @@ def test_vmap_trains_many_seeds() -> None:
         ({"start": -1}, ValueError, "start must be an integer in"),
         ({"start": 5, "stop": 4}, ValueError, "stop must not come before start, which is 5, got 4"),
         ({"seed": -3}, ValueError, "seed must be an integer in"),
+        ({"longest": 0}, ValueError, r"longest must be an integer in \[1, .* got 0"),
+        ({"longest": 1.5}, TypeError, "longest must be an integer .* got 1.5"),
+        ({"longest": True}, TypeError, "longest must be an integer .* got True"),
+        ({"force": 0.1, "sigma": 0.2}, ValueError, "force is given instead of sigma, got"),
+        ({"decay": 0.1, "mu": 0.2}, ValueError, "decay is given instead of mu, got decay=0.1"),
+        ({"decay": -0.1}, ValueError, r"decay must lie in \[0, inf\), got -0.1"),
     ],
     ids=str,
 )

@@ -87,6 +87,7 @@ def test_the_count_ends_and_orbits_stand_still() -> None:
         (lambda: noise(0.6, 2), ValueError, r"beta must lie in \[-1, 1\], got 2"),
         (lambda: noise(0.6, signs="old"), ValueError, "signs must be one of 'fresh', 'product'"),
         (lambda: noise(0.6, first_sign="-"), ValueError, "first_sign must be one of 'drawn'"),
+        (lambda: noise(0.6, longest=0), ValueError, "longest must be an integer in .*, got 0"),
         (lambda: SOURCE.init(3, seed=-1), ValueError, "seed must be an integer in .*, got -1"),
         (lambda: SOURCE.init(3, seed=1.5), TypeError, "seed must be an integer in"),
         (lambda: SOURCE.init(3, seed=jnp.arange(2)), TypeError, "go over many seeds with jax.vmap"),

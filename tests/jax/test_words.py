@@ -14,6 +14,7 @@ from tests.jax import expected
 from tests.noise.integer_reference import Reference
 
 from mpgd import ChaoticNoise
+from mpgd.jax import mpgd as mpgd_transformation
 from mpgd.jax import noise, orbits, pairs
 from mpgd.noise import counter
 from mpgd.noise.driver import make_driver
@@ -34,6 +35,7 @@ def number(x: pairs.Pair) -> int:
 def test_pairs_calculate_modulo_2_to_64(x: int, y: int) -> None:
     a, b = pairs.pair(x), pairs.pair(y)
     assert number(pairs.multiply(a, b)) == x * y % 2**64
+    assert number(pairs.upper_pair(a, b)) == x * y >> 64
     assert number(pairs.add(a, b)) == (x + y) % 2**64
     assert number(pairs.subtract(a, b)) == (x - y) % 2**64
 
@@ -76,6 +78,22 @@ def test_words_and_values_are_the_references_and_torchs(
             assert np.array_equal(np.asarray(v), reference.step().astype(np.float32))
 
 
+@pytest.mark.parametrize("x64", [False, True])
+@pytest.mark.parametrize("longest", [1, 3, 100, 4095, 4096, 2**30 + 4095])
+def test_words_and_values_with_a_longest_phase_are_the_references(longest: int, x64: bool) -> None:
+    reference = expected.orbits(Reference(0.7, 0.5, longest=longest), (400,), SEED, 2, 1)
+    with jax.enable_x64(x64):
+        source = noise(0.7, 0.5, longest=longest)
+        state = source.init(400, SEED, tensor_id=2, driver_id=1)
+        first, step = state.word, jax.jit(source.step)
+        for _ in range(40):
+            assert np.array_equal(np.asarray(state.word).view(np.uint32), reference.words)
+            v, state = step(state)
+            assert np.array_equal(np.asarray(v), reference.step().astype(np.float32))
+    free = noise(0.7, 0.5).init(400, SEED, tensor_id=2, driver_id=1)
+    assert longest >= 4095 or not np.array_equal(free.word, first)  # the check can fail
+
+
 def test_a_positive_first_sign_is_torchs() -> None:
     theirs = ChaoticNoise(0.6, -0.5, first_sign="positive").init(1000, seed=3)
     state = noise(0.6, -0.5, first_sign="positive").init(1000, seed=3)
@@ -100,3 +118,14 @@ def test_every_kind_of_word_steps_like_the_reference(beta: float, signs: str) ->
         jnp.asarray(True),
     )
     assert np.array_equal(np.asarray(found).view(np.uint32), following)
+
+
+@pytest.mark.parametrize("stream", [None, 0, 2**64 - 1, "generator"])
+def test_a_stream_is_torchs(stream: int | str | None) -> None:
+    """The seed of a stream, and the words of an optimizer that has one."""
+    seed = counter.seed_of(SEED, stream)
+    if stream is not None:
+        assert number(pairs.seed_of(SEED, stream)) == seed  # type: ignore[arg-type]
+    state = mpgd_transformation(0.1, sigma=0.2, seed=SEED, stream=stream).init(jnp.ones(50))
+    expected_words = ChaoticNoise(0.6).init(50, seed, driver_id=1).word
+    assert np.array_equal(np.asarray(state.words["additive"]), expected_words.numpy())

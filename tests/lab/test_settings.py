@@ -23,7 +23,7 @@ from mpgd.lab.settings import Settings, from_query
         ("gama=0.6", "there is no parameter 'gama'; there are: gamma, beta"),
         ("gamma=0.6&gamma=0.7", "gamma must be given once"),
         ("scheme=best", "scheme must be one of 'plain', 'symmetric', 'product', got 'best'"),
-        ("a=1&b=2&c=3&d=4&e=5&f=6&g=7&h=8&i=9", "Max number of fields exceeded"),
+        ("a=1&b=2&c=3&d=4&e=5&f=6&g=7&h=8&i=9&j=10", "Max number of fields exceeded"),
     ],
 )
 def test_a_wrong_query_is_explained(query: str, text: str) -> None:

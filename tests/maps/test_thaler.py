@@ -210,15 +210,47 @@ def test_other_domain_errors_name_argument_rule_and_value() -> None:
             T.abel_return(s)
 
 
-@pytest.mark.parametrize("gamma", [0.5, 1.0, 0.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("gamma", [1.0, 0.0, -0.1, float("nan"), float("inf")])
 def test_gamma_outside_its_interval_is_an_error(gamma: float) -> None:
-    with pytest.raises(ValueError, match=rf"gamma must lie in \(0\.5, 1\), got {gamma}"):
+    with pytest.raises(ValueError, match=rf"gamma must lie in \(0, 1\), got {gamma}"):
         ThalerMap(gamma)
+
+
+@pytest.mark.parametrize("gamma", [0.1, 0.3, 0.5])
+def test_the_map_and_its_law_below_one_half(gamma: float) -> None:
+    T, y = ThalerMap(gamma), np.geomspace(1e-6, 1.0, 50)
+    assert relative_errors_of_T(gamma, y[:-1]).max() < 1e-13
+    beside = T.y_star + np.array([-1e-9, 1e-12, 1e-9])
+    assert relative_errors_of_T(gamma, beside).max() < 1e-11
+    assert T.y_star == pytest.approx(float(reference.branch_point(gamma)), rel=1e-15)
+    u = np.linspace(0.01, 1.0, 100)
+    np.testing.assert_allclose(T.cdf(T.quantile(u)), u, rtol=1e-13)
+    starts = T.quantile((np.arange(200_000) + 0.5) / 200_000)
+    for moved in (T(starts), T(T(starts))):  # y ~ H implies T(y) ~ H
+        np.testing.assert_allclose(
+            np.quantile(T.cdf(moved), [0.1, 0.5, 0.9]), [0.1, 0.5, 0.9], atol=1e-4
+        )
+
+
+@pytest.mark.parametrize("gamma", [0.3, 0.5])
+def test_the_abel_coordinate_is_there_above_one_half_only(gamma: float) -> None:
+    T = ThalerMap(gamma)
+    for function in (T.abel, T.abel_inverse, T.abel_return):
+        with pytest.raises(ValueError, match=rf"\(0\.5, 1\) for the Abel coordinate, got {gamma}"):
+            function(0.3)
+
+
+def test_the_constant_of_long_phases() -> None:
+    """A phase longer than n begins in Z and lands at A > n + 1: its probability, n^alpha times."""
+    for gamma in (0.55, 0.6, 0.8):
+        T, n = ThalerMap(gamma), 1e9
+        begins = T.cdf(T.abel_inverse(n + 1.0)) - T.cdf(T.abel_inverse(n + 2.0))
+        assert n**T.alpha * begins == pytest.approx(T.phase_constant, rel=1e-3)
 
 
 @pytest.mark.parametrize("gamma", ["0.6", None, True, 0.6j, [0.6]])
 def test_gamma_must_be_a_number(gamma: object) -> None:
-    with pytest.raises(TypeError, match=r"gamma must be a number that lies in \(0\.5, 1\), got"):
+    with pytest.raises(TypeError, match=r"gamma must be a number that lies in \(0, 1\), got"):
         ThalerMap(gamma)  # type: ignore[arg-type]
 
 

@@ -36,6 +36,11 @@ def reloaded(content: Any, folder: Path) -> Any:
     return torch.load(folder / "checkpoint.pt", weights_only=True)
 
 
+def setting_name(optimizer: Optimizer, name: str) -> str:
+    """Return the name of a setting in the groups of an optimizer."""
+    return PREFIX + name if isinstance(optimizer, mpgd.Perturbed) else name
+
+
 def drivers_state(optimizer: Optimizer) -> dict[Any, Any]:
     """Return a copy of the drivers' part of the state."""
     prefix = PREFIX if isinstance(optimizer, mpgd.Perturbed) else ""

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.checkpoints import KINDS, VARIANTS, drivers_state, made, reloaded
+from tests.optim.checkpoints import KINDS, VARIANTS, drivers_state, made, reloaded, setting_name
 from tests.optim.workers import SETTINGS, run, same_bits, small_net, snapshot, train
 from torch import nn
 
@@ -103,8 +103,9 @@ def test_a_copy_goes_on_bit_for_bit(
     assert same_bits(snapshot(again), snapshot(optimizer))
     late = nn.Parameter(torch.ones(3))
     again.add_param_group({"params": [("late", late) if named else late]})  # with the defaults
-    assert again.param_groups[1]["mu"] == SETTINGS["mu"]
-    assert again.param_groups[1]["gamma"] == again.param_groups[0]["gamma"]
+    mu, gamma = setting_name(again, "mu"), setting_name(again, "gamma")
+    assert again.param_groups[1][mu] == SETTINGS["mu"]
+    assert again.param_groups[1][gamma] == again.param_groups[0][gamma]
     again.load_state_dict(again.state_dict())
 
 

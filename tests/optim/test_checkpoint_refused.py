@@ -14,7 +14,7 @@ from tests.optim.workers import SETTINGS, make_optimizer, run, same_bits, small_
 from torch import nn
 
 import mpgd
-from mpgd.optim.wrapper import PREFIX
+from mpgd.optim.settings import NAMES, PREFIX
 
 
 def edited(change: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]], None]:
@@ -68,7 +68,10 @@ def without_prefix(saved: dict[str, Any]) -> dict[str, Any]:
         n: {key.removeprefix(PREFIX): v for key, v in values.items() if key.startswith(PREFIX)}
         for n, values in saved["state"].items()
     }
-    return {**saved, "state": state}
+    groups = [
+        {key.removeprefix(PREFIX): v for key, v in group.items()} for group in saved["param_groups"]
+    ]
+    return {**saved, "state": state, "param_groups": groups}
 
 
 def assert_refused(kind: str, settings: dict[str, Any], edit: Any, text: str) -> None:
@@ -83,7 +86,10 @@ def assert_refused(kind: str, settings: dict[str, Any], edit: Any, text: str) ->
     else:  # edit the drivers' part and put it back under the wrapper's names
         part = without_prefix(saved)
         edit(part)
-        saved["param_groups"] = part["param_groups"]
+        saved["param_groups"] = [
+            {PREFIX + key if key in NAMES else key: v for key, v in group.items()}
+            for group in part["param_groups"]
+        ]
         for n, values in saved["state"].items():
             rest = {key: v for key, v in values.items() if not key.startswith(PREFIX)}
             own = {PREFIX + key: v for key, v in part["state"].get(n, {}).items()}
@@ -155,7 +161,7 @@ def test_the_inner_optimizer_still_loads_its_old_plain_checkpoint(
     optimizer.inner.load_state_dict(saved[1])  # type: ignore[attr-defined]
     assert same_bits(drivers_state(optimizer), drivers)
     assert optimizer.param_groups[0]["lr"] == 0.02
-    assert optimizer.param_groups[0]["mu"] == SETTINGS["mu"]
+    assert optimizer.param_groups[0]["perturbation.mu"] == SETTINGS["mu"]
     moments = optimizer.inner.state_dict()["state"]  # type: ignore[attr-defined]
     assert same_bits(moments, plain.state_dict()["state"])
     before = snapshot(optimizer)
@@ -175,9 +181,11 @@ def test_groups_keep_their_own_settings_when_the_inner_optimizer_loads_a_plain_c
 
     plain = torch.optim.AdamW(groups(small_net()), lr=0.02)
     model = small_net()
-    inner = torch.optim.AdamW(groups(model, mu=0.7, gamma=0.8), lr=0.02)
+    inner = torch.optim.AdamW(
+        groups(model, **{"perturbation.mu": 0.7, "perturbation.gamma": 0.8}), lr=0.02
+    )
     optimizer = mpgd.perturb(inner, mu=0.1, sigma=0.1)
     inner.load_state_dict(plain.state_dict())
     run(optimizer, 1)
-    assert [group["mu"] for group in optimizer.param_groups] == [0.7, 0.1]
-    assert [group["gamma"] for group in optimizer.param_groups] == [0.8, 0.6]
+    assert [group["perturbation.mu"] for group in optimizer.param_groups] == [0.7, 0.1]
+    assert [group["perturbation.gamma"] for group in optimizer.param_groups] == [0.8, 0.6]

@@ -100,7 +100,7 @@ def test_fused_chooses_the_engine_and_leaves_the_wrapped_optimizers_alone(has: A
         around = perturb(inner, sigma=0.1, fused=fused)
         around.add_param_group({"params": parameters([2])})
         assert [g["engine"] for g in own.param_groups] == [engine]
-        assert [g["engine"] for g in around.param_groups] == [engine] * 2
+        assert [g["perturbation.engine"] for g in around.param_groups] == [engine] * 2
         assert [g["fused"] for g in around.param_groups] == [True] * 2
 
 

@@ -52,13 +52,14 @@ def test_the_first_layer_is_found_inside_nested_modules() -> None:
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_the_rest_is_plain_even_where_the_defaults_perturb(wrapped: bool) -> None:
     model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 1))
-    groups = param_groups(model, perturb="first", gamma=0.7, mu=0.5)
+    groups = param_groups(model, perturb="first", wrapped=wrapped, gamma=0.7, mu=0.5)
     if wrapped:
         optimizer: Any = mpgd.perturb(torch.optim.AdamW(groups, lr=0.1), sigma=0.2)
     else:
         optimizer = MPGD(groups, lr=0.1, sigma=0.2)
-    assert [g["gamma"] for g in optimizer.param_groups] == [0.7, 0.6]
-    assert [g["sigma"] for g in optimizer.param_groups] == [0.2, 0.0]
+    prefix = "perturbation." if wrapped else ""
+    assert [g[prefix + "gamma"] for g in optimizer.param_groups] == [0.7, 0.6]
+    assert [g[prefix + "sigma"] for g in optimizer.param_groups] == [0.2, 0.0]
     state = optimizer.state_dict()["state"]
     assert sum(any("additive" in key for key in values) for values in state.values()) == 2
     model(torch.ones(2, 4)).sum().backward()
@@ -151,10 +152,11 @@ def test_stable_sizes_are_the_scale_of_the_law(symmetric: bool) -> None:
 
 def test_sizes_follow_groups_and_schedules() -> None:
     model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 1))
-    groups = param_groups(model, perturb="first", mu=0.1, sigma=0.2, gamma=(0.6, 0.7))
+    settings: dict[str, Any] = {"mu": 0.1, "sigma": 0.2, "gamma": (0.6, 0.7)}
+    own, inner = (param_groups(model, "first", wrapped=w, **settings) for w in (False, True))
     for optimizer in (
-        MPGD(groups, lr=0.5),
-        mpgd.perturb(torch.optim.AdamW(groups, lr=0.5)),
+        MPGD(own, lr=0.5),
+        mpgd.perturb(torch.optim.AdamW(inner, lr=0.5)),
     ):
         for lr in (0.5, 0.25, torch.tensor(0.125), 0.0):
             for group in optimizer.param_groups:

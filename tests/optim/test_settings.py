@@ -10,7 +10,7 @@ from tests.optim.descents import LOUD, parameters
 from tests.optim.workers import same_bits, snapshot
 from torch import Tensor
 
-from mpgd import MPGD, ChaoticNoise
+from mpgd import MPGD, ChaoticNoise, GaussianNoise
 
 BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"lr": -0.1}, ValueError, r"lr must lie in \[0, inf\), got -0.1"),
@@ -57,6 +57,37 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"fused": True, "foreach": True}, ValueError, "foreach and fused must not both be True"),
     ({"fused": True, "noise": "gaussian"}, ValueError, "kernels know chaotic noise only, got"),
     ({"maximize": "yes"}, TypeError, "maximize must be True or False, got 'yes'"),
+    ({"longest": 0}, ValueError, r"longest must be an integer in \[1, 1073745919\], got 0"),
+    ({"longest": 2**31}, ValueError, r"longest must be an integer in \[1, .* got 2147483648"),
+    ({"longest": 1.5}, TypeError, "longest must be an integer .* got 1.5"),
+    ({"longest": True}, TypeError, "longest must be an integer .* got True"),
+    ({"longest": 9, "noise": "stable"}, ValueError, "longest cuts the phases .* noise='stable'"),
+    (
+        {"longest": 9, "noise": ChaoticNoise(0.6, longest=8)},
+        ValueError,
+        "noise says longest=8, but longest=9 was given too",
+    ),
+    (
+        {"force": 0.5, "sigma": 0.1},
+        ValueError,
+        "force is given instead of sigma, got force=0.5 and sigma=0.1; leave one of them out",
+    ),
+    (
+        {"decay": 0.5, "mu": 0.1},
+        ValueError,
+        "decay is given instead of mu, got decay=0.5 and mu=0.1; leave one of them out",
+    ),
+    ({"decay": -0.5}, ValueError, r"decay must lie in \[0, inf\), got -0.5"),
+    ({"decay": float("nan")}, ValueError, "decay must lie .* got nan"),
+    ({"force": float("inf")}, ValueError, r"force must lie in \(-inf, inf\), got inf"),
+    ({"force": True}, TypeError, "force must be a number .* got True"),
+    ({"force": 0.5, "noise": "gaussian"}, ValueError, "chaotic noise alone .* noise='gaussian'"),
+    ({"decay": 0.5, "noise": "stable"}, ValueError, "chaotic noise alone .* noise='stable'"),
+    (
+        {"force": 0.5, "noise": (ChaoticNoise(0.6), GaussianNoise())},
+        ValueError,
+        "chaotic noise alone .*; give sigma instead",
+    ),
 ]
 
 

@@ -30,7 +30,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::RuntimeWarning:triton"),  # integers that wrap around
 ]
 
-EIGHT: list[tuple[dict[str, Any], torch.dtype]] = [
+VARIANTS: list[tuple[dict[str, Any], torch.dtype]] = [
     ({}, torch.float32),
     ({"symmetric": True, "gamma": (0.52, 0.9)}, torch.float32),
     ({"shared_multiplicative": True, "maximize": True}, torch.float32),
@@ -39,6 +39,8 @@ EIGHT: list[tuple[dict[str, Any], torch.dtype]] = [
     ({"sigma": 0.0, "mu": 1e-4, "gamma": 0.99, "signs": "product"}, torch.float32),
     ({"beta": (1.0, 0.0)}, torch.bfloat16),
     ({"symmetric": True, "signs": "product"}, torch.float16),
+    ({"longest": 3, "gamma": (0.6, 0.9)}, torch.float32),
+    ({"mu": 0.0, "sigma": 0.0, "force": 0.1, "decay": 0.05, "longest": 4100}, torch.float32),
 ]
 STEPS, SIZE = 200, 5000
 
@@ -53,7 +55,7 @@ def ends(shapes: Any, steps: int, dtype: torch.dtype = torch.float32, **settings
     return core(optimizer)
 
 
-@pytest.mark.parametrize(("variant", "dtype"), EIGHT, ids=str)
+@pytest.mark.parametrize(("variant", "dtype"), VARIANTS, ids=str)
 def test_words_and_parameters_are_the_torch_engines(
     variant: dict[str, Any], dtype: torch.dtype
 ) -> None:

@@ -103,11 +103,11 @@ def _fresh_compiler() -> Iterator[None]:
 def test_compiled_it_is_the_same(name: str, variant: dict[str, Any]) -> None:
     """Drivers in bits; parameters as close as torch's own compiled AdamW, which uses float32.
 
-    Not as one graph: torch 2.13 breaks it on purpose in the `step` of its own optimizers.
+    It is one graph, though torch breaks it on purpose in the `step` of its own optimizers.
     """
     settings = {**LOUD, **variant, "engine": "torch"}
     eager, compiled = (perturb(INNERS[name](vectors(1)), **settings) for _ in range(2))
-    step = torch.compile(compiled.step, backend="aot_eager")
+    step = torch.compile(compiled.step, backend="aot_eager", fullgraph=True)
     for k in range(4):
         run(eager, 1, first=k)
         set_gradients(flat(compiled), k)

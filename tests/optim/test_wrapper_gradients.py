@@ -67,7 +67,12 @@ def test_hooks_repr_and_zero_grad() -> None:
     run(optimizer, 1)
     assert len(seen) == 5
     text = repr(optimizer)
-    for part in ("Perturbed (", "mu: 0.3", "sigma: 0.2", "weight_decay: 0.1"):
+    for part in (
+        "Perturbed (",
+        "perturbation.mu: 0.3",
+        "perturbation.sigma: 0.2",
+        "weight_decay: 0.1",
+    ):
         assert part in text
     optimizer.zero_grad(set_to_none=False)
     assert all(not p.grad.any() for p in flat(optimizer))

@@ -11,18 +11,23 @@ from tests.optim.wrapped import INNERS, LOUD, flat, vectors
 from torch import nn
 
 from mpgd import MPGD, perturb
+from mpgd.optim.inner import with_prefix
 
 
 def test_groups_keep_their_own_settings() -> None:
     first, second, third = vectors()
     groups = [
-        {"params": [first], "mu": 0.0, "sigma": 0.0},
-        {"params": [second], "gamma": 0.8, "lr": 0.2},
+        {"params": [first], "perturbation.mu": 0.0, "perturbation.sigma": 0.0},
+        {"params": [second], "perturbation.gamma": 0.8, "lr": 0.2},
         {"params": [third]},
     ]
     optimizer = perturb(torch.optim.SGD(groups, lr=0.05), **LOUD)
-    assert [g["sigma"] for g in optimizer.param_groups] == [0.0, 0.2, 0.2]
-    assert [g["gamma"] for g in optimizer.param_groups] == [(0.6, 0.7), 0.8, (0.6, 0.7)]
+    assert [g["perturbation.sigma"] for g in optimizer.param_groups] == [0.0, 0.2, 0.2]
+    assert [g["perturbation.gamma"] for g in optimizer.param_groups] == [
+        (0.6, 0.7),
+        0.8,
+        (0.6, 0.7),
+    ]
     plain = torch.optim.SGD([vectors()[0]], lr=0.05)
     for k in range(3):
         set_gradients([first, second, third], k)
@@ -39,9 +44,9 @@ def test_a_group_added_later_leaves_the_others_alone() -> None:
     run(optimizer, 3)
     run(twin, 3)
     late = nn.Parameter(torch.ones(6, 4, dtype=torch.float64))
-    optimizer.add_param_group({"params": [late], "sigma": 0.9})
-    assert optimizer.param_groups[1]["sigma"] == 0.9
-    assert optimizer.param_groups[1]["mu"] == 0.3
+    optimizer.add_param_group({"params": [late], "perturbation.sigma": 0.9})
+    assert optimizer.param_groups[1]["perturbation.sigma"] == 0.9
+    assert optimizer.param_groups[1]["perturbation.mu"] == 0.3
     assert optimizer.param_groups[1]["lr"] == 0.05
     run(optimizer, 3, first=3)
     run(twin, 3, first=3)
@@ -67,7 +72,7 @@ def test_raising_mu_or_sigma_later_creates_the_drivers_then() -> None:
             )
             run(optimizer, 2)
             run(twin, 2)
-            optimizer.param_groups[0].update(change)
+            optimizer.param_groups[0].update(with_prefix(change))
             run(optimizer, 2, first=2)
             run(twin, 2, first=2)
             assert not any(map(same_bits, flat(optimizer), flat(twin)))
@@ -110,13 +115,13 @@ def test_bad_settings_are_refused_and_the_optimizer_is_left_as_it_was(
     with pytest.raises(error, match=text):
         perturb(inner, **change)
     assert same_bits(snapshot(inner), before)
-    odd = torch.optim.AdamW([{"params": vectors(), **change}])
+    odd = torch.optim.AdamW([{"params": vectors(), **with_prefix(change)}])
     with pytest.raises(error, match=text):
         perturb(odd, sigma=0.1)
     optimizer = perturb(INNERS["adamw"](vectors()), **LOUD)
     before = snapshot(optimizer)
     with pytest.raises(error, match=text):
-        optimizer.add_param_group({"params": [nn.Parameter(torch.ones(2))], **change})
+        optimizer.add_param_group({"params": [nn.Parameter(torch.ones(2))], **with_prefix(change)})
     assert same_bits(snapshot(optimizer), before)
 
 

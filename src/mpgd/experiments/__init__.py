@@ -56,6 +56,9 @@ EXPERIMENTS: Final = {
     "generalization": Entry(
         "Theorem 4.2: gap, tail index, dimension and Hessian trace against gamma"
     ),
+    "escape": Entry(
+        "Wells left at a finite step: force, threshold, rates, and which of two wells is preferred"
+    ),
 }
 PROTOCOLS: Final = ("paper", "released")
 

@@ -14,8 +14,9 @@ from mpgd.experiments.content.blocks import Table
 from mpgd.experiments.content.tables import Setting, scheme_table, told
 from mpgd.experiments.experiment import Said
 from mpgd.experiments.schemes import Scheme, gaussian_of
-from mpgd.experiments.statistics import Columns, Groups, Verdict, by_scheme, claim, grouped
+from mpgd.experiments.statistics import Columns, by_scheme, grouped
 from mpgd.experiments.store import Record
+from mpgd.experiments.verdicts import Groups, Verdict, claim, corrected
 
 
 class IncompleteError(LookupError):
@@ -47,7 +48,7 @@ class Comparison:
         return scheme_table(f"{title}: {columns.title}", [setting], columns.better)
 
     def verdicts(self, records: Sequence[Record]) -> list[Verdict]:
-        """Return what the runs of one group say of the claims.
+        """Return what the runs of one group say of the claims, judged together.
 
         Raises:
             IncompleteError: if a scheme has no record, or two schemes have no seed in common.
@@ -64,7 +65,7 @@ class Comparison:
                     text = f"{who} has a {columns.better} {columns.said} than {other}"
                     pair = (_held(part, held) for part in (ours, theirs))
                     found.append(_claim(text, columns, *pair))
-        return found
+        return corrected(found)
 
 
 def _others(ours: Sequence[Scheme], schemes: Sequence[Scheme]) -> dict[str, list[Scheme]]:

@@ -1,23 +1,18 @@
-"""Means, paired differences with a bootstrap interval, and verdicts from a stated rule.
+"""Means over seeds, differences paired by seed, and the two tests that are made of them.
 
 Runs of two schemes with the same seed share their initial parameters, so schemes are compared by
-the differences d_s of their metric, one for each seed. The interval is the percentile bootstrap of
-the mean difference, 95 %, seeded. The rule: a claim that the difference has a sign is
+the differences d_s of their metric, one for each seed:
 
-    supported      if the whole interval has that sign
-    contradicted   if the whole interval has the other sign
-    undecided      else; then the smallest difference the runs could have seen is stated, the one
-                   found with probability 0.8 at level 0.05: (1.96 + 0.84) std(d) / sqrt(seeds)
+    mean of d     Student's 95 % interval and t-test
+    signs of d    Wilcoxon's test of signed ranks, which outliers hardly move
 
-Fewer than five seeds decide nothing: three or four of one sign are no rarer than 1 in 8. With five
-a percentile interval is still too short (it covers about 85 %). A run that diverged has no
-difference: its seed is left out, and counted where that is done. Metrics of heavy-tailed runs have
-outliers, so the median difference stands beside the mean.
+Metrics of heavy-tailed runs have outliers, so the median difference stands beside the mean. A run
+that diverged has no metric. It counts as the worst outcome that any run of the table has.
+`mpgd.experiments.verdicts` has the rule by which differences decide a claim.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 from math import inf, isfinite, nan, sqrt
 from typing import Final, Literal, TypeVar
 
@@ -29,13 +24,10 @@ from mpgd.experiments.store import Record, Run
 
 Array = NDArray[np.float64]
 BySeed = Mapping[int, float]
-Groups = Sequence[Sequence[Record]]  # the records of some schemes
 Key = TypeVar("Key")
 Direction = Literal["lower", "higher"]
 
-RESAMPLES: Final = 10_000
 LEVEL: Final = 0.95
-LEAST: Final = 5  # seeds for a verdict
 VISIBLE: Final = 1.96 + 0.84  # standard errors: seen with probability 0.8 at level 0.05
 
 
@@ -73,18 +65,18 @@ def summary(values: Iterable[float]) -> Summary:
 
 @dataclass(frozen=True)
 class Difference:
-    """A mean paired difference, its 95 % interval, and the smallest one the runs could see.
-
-    ``count`` seeds entered it; in ``diverged`` others one of the two runs had no finite metric.
-    """
+    """A difference of two schemes, paired by seed."""
 
     mean: float
-    low: float
+    low: float  # Student's interval of the mean
     high: float
-    visible: float
-    count: int
-    diverged: int = 0
+    visible: float  # the smallest true difference that is seen with probability 0.8 at level 0.05
+    count: int  # seeds
+    diverged: int = 0  # seeds among them in which one of the two runs diverged
     median: float = nan
+    p_mean: float = 1.0  # of Student's test
+    p_rank: float = 1.0  # of Wilcoxon's
+    rank: float = 0.0  # the sum of signed ranks; its sign is what Wilcoxon's test says
 
     def text(self, digits: int) -> str:
         """Return the difference with its interval."""
@@ -93,72 +85,63 @@ class Difference:
         return f"{self.mean:+.{digits}f} [{self.low:+.{digits}f}, {self.high:+.{digits}f}]"
 
 
-def paired(first: BySeed, second: BySeed, seed: int = 0) -> Difference:
-    """Return first - second over the seeds both have.
+def paired(first: BySeed, second: BySeed, worst: float = nan) -> Difference:
+    """Return first - second over the seeds both have; a run that diverged has the value ``worst``.
+
+    Without a ``worst`` its seed is left out.
 
     Examples:
         >>> paired({1: 3.0, 2: 5.0}, {1: 2.0, 2: 4.0, 3: 9.0}).text(1)
         '+1.0 [+1.0, +1.0]'
+        >>> found = paired({1: nan, 2: 5.0}, {1: 2.0, 2: 4.0}, worst=9.0)
+        >>> found.mean, found.diverged
+        (4.0, 1)
     """
     seeds = sorted(set(first) & set(second))
     if not seeds:
         raise ValueError(f"no seed is in both, got {sorted(first)} and {sorted(second)}")
-    d = np.array([first[s] - second[s] for s in seeds])
-    finite = d[np.isfinite(d)]
-    return replace(interval(finite, seed), diverged=len(d) - len(finite))
+    both = np.array([(first[s], second[s]) for s in seeds])
+    lost = ~np.isfinite(both)
+    both[lost] = worst
+    d = both[:, 0] - both[:, 1]
+    return interval(d[np.isfinite(d)], int(lost.any(axis=1).sum()))
 
 
-def interval(d: Array, seed: int = 0) -> Difference:
-    """Return the mean of ``d`` with its percentile bootstrap interval; one value has none."""
+def worst_of(schemes: Iterable[BySeed], better: Direction) -> float:
+    """Return the worst outcome of all runs that did not diverge.
+
+    Examples:
+        >>> worst_of([{1: 0.3, 2: nan}, {1: 0.7}], "lower")
+        0.7
+    """
+    finite = [x for scheme in schemes for x in scheme.values() if isfinite(x)]
+    return (max if better == "lower" else min)(finite, default=nan)
+
+
+def interval(d: Array, diverged: int = 0) -> Difference:
+    """Return the mean of ``d`` with Student's interval, and both tests; one value has none."""
+    from scipy.stats import t as student
+
     n = len(d)
+    mean, middle = (float(np.mean(d)), float(np.median(d))) if n else (nan, nan)
     if n < 2:
-        only = float(d.mean()) if n else nan
-        return Difference(only, -inf, inf, inf, n, median=only)
-    tail = (1 - LEVEL) / 2
-    low, high = np.quantile(_weights(n, seed) @ d, [tail, 1 - tail])
-    visible = VISIBLE * float(d.std(ddof=1)) / sqrt(n)
-    middle = float(np.median(d))
-    return Difference(float(d.mean()), float(low), float(high), visible, n, median=middle)
+        return Difference(mean, -inf, inf, inf, n, diverged, middle)
+    error = float(d.std(ddof=1)) / sqrt(n)
+    half = float(student.ppf((1 + LEVEL) / 2, n - 1)) * error
+    p_mean = 2 * float(student.sf(abs(mean) / error, n - 1)) if error else float(mean == 0.0)
+    ranks = (*_signed_ranks(d),)
+    ends = (mean - half, mean + half)
+    return Difference(mean, *ends, VISIBLE * error, n, diverged, middle, p_mean, *ranks)
 
 
-@lru_cache(maxsize=4)
-def _weights(n: int, seed: int) -> Array:
-    """Return how often each of n values is drawn in a resample, over n, (resample, value)."""
-    draws = np.random.default_rng(seed).integers(n, size=(RESAMPLES, n))
-    places = draws + n * np.arange(RESAMPLES)[:, None]
-    return np.bincount(places.ravel(), minlength=RESAMPLES * n).reshape(RESAMPLES, n) / n
+def _signed_ranks(d: Array) -> tuple[float, float]:
+    """Return the p-value of Wilcoxon's test and the sum of signed ranks."""
+    from scipy.stats import rankdata, wilcoxon
 
-
-@dataclass(frozen=True)
-class Verdict:
-    """What the runs say about a claim."""
-
-    claim: str
-    direction: Direction
-    difference: Difference
-
-    @property
-    def word(self) -> str:
-        """Supported, contradicted or undecided."""
-        low, high = self.difference.low, self.difference.high
-        if low <= 0.0 <= high or self.difference.count < LEAST:
-            return "undecided"
-        return "supported" if (high < 0.0) == (self.direction == "lower") else "contradicted"
-
-    def text(self, digits: int) -> str:
-        """Return the verdict with its reason."""
-        found = self.difference
-        middle = f"median {found.median:+.{digits}f}"
-        said = f"{self.claim}: {self.word}, {found.text(digits)}, {middle}, over {found.count} seed"
-        said += "" if found.count == 1 else "s"
-        if found.diverged:
-            said += f", without {found.diverged} in which a run diverged"
-        if found.count < LEAST:
-            said += ", too few for a verdict"
-        if self.word == "undecided":
-            seen = f"{found.visible:.{digits}f}" if isfinite(found.visible) else "none"
-            said += f"; the smallest difference they could have seen is {seen}"
-        return said
+    if not d.any():
+        return 1.0, 0.0
+    total = float(np.sign(d) @ rankdata(np.abs(d)))
+    return float(wilcoxon(d, zero_method="pratt").pvalue), total
 
 
 def by_seed(records: Iterable[Record], metric: str) -> dict[int, float]:
@@ -223,9 +206,3 @@ def rivals(records: Iterable[Record]) -> dict[str, str]:
         if scheme.kind == "mpgd"
     }
     return {name: names[gaussian] for name, gaussian in found.items() if gaussian}
-
-
-def claim(text: str, direction: Direction, ours: Groups, theirs: Groups, metric: str) -> Verdict:
-    """Return the verdict on the mean over the schemes ``ours`` against that over ``theirs``."""
-    first, second = (average([by_seed(each, metric) for each in part]) for part in (ours, theirs))
-    return Verdict(text, direction, paired(first, second))

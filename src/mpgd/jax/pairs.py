@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from mpgd.noise.counter import MULTIPLIER, STRIDE
+from mpgd.noise.counter import MULTIPLIER, STRIDE, stream_number
 
 Pair = tuple[Array, Array]
 
@@ -105,6 +105,14 @@ def make_key(*parts: int | Array | Pair) -> Pair:
     for part in parts:
         key = extend_key(key, part if isinstance(part, tuple) else pair(part))
     return key
+
+
+def seed_of(seed: int | Array, stream: int | str | None) -> int | Array | Pair:
+    """Return the seed of one of the streams of ``seed``; without a stream, ``seed`` itself."""
+    if stream is None:
+        return seed
+    high, low = make_key(seed, pair(stream_number(stream)))
+    return high & np.uint32(2**31 - 1), low  # seeds have 63 bits
 
 
 @jax.jit

@@ -18,7 +18,7 @@ from jax import Array
 from mpgd.jax import orbits
 from mpgd.jax.elements import element_index
 from mpgd.jax.orbits import MOST_STEPS
-from mpgd.jax.pairs import Pair, extend_key, make_key, pair, step_key
+from mpgd.jax.pairs import Pair, extend_key, make_key, pair, seed_of, step_key
 from mpgd.jax.settings import Orbit, Settings
 from mpgd.jax.source import start_like
 
@@ -50,7 +50,7 @@ class PerturbationState(NamedTuple):
 def new_state(settings: Settings, params: Any) -> PerturbationState:
     """Return the stationary start of all orbits."""
     jax.tree.map(_check_leaf, params)
-    key = make_key(settings.seed)
+    key = make_key(seed_of(settings.seed, settings.stream))
     rows = extend_key(key, pair(jnp.arange(numbered(params)[1], dtype=jnp.uint32)))
     last = extend_key(key, pair(SHARED))
     keys = jnp.stack([jnp.append(a, b) for a, b in zip(rows, last, strict=True)], axis=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import jax.numpy as jnp
@@ -11,11 +12,13 @@ from jax import Array
 
 from mpgd.jax.orbits import MOST_STEPS
 from mpgd.jax.source import Noise, check_seed_or_array
+from mpgd.noise.force import check_force, effective_sizes
 from mpgd.parameters import (
     check_finite,
     check_flag,
     check_integer,
     check_nonnegative,
+    check_stream,
 )
 
 Number: TypeAlias = (
@@ -52,23 +55,40 @@ class Settings:
     stop: int | None
     seed: int | Array
     longest: int | None = None
+    force: float | None = None
+    decay: float | None = None
+    stream: int | str | None = None
 
     def __post_init__(self) -> None:
         check_learning_rate(self.learning_rate)
         check_nonnegative("mu", self.mu)
         check_finite("sigma", self.sigma)
+        check_force(self._keywords)
         check_flag("symmetric", self.symmetric)
         check_flag("shared_multiplicative", self.shared_multiplicative)
         start = check_integer("start", self.start, 0, MOST_STEPS)
         if self.stop is not None and check_integer("stop", self.stop, 0, MOST_STEPS) < start:
             raise ValueError(f"stop must not come before start, which is {start}, got {self.stop}")
         check_seed_or_array(self.seed)
+        check_stream(self.stream)
         _ = self.sources  # which checks the rest
 
     @property
+    def _keywords(self) -> dict[str, Any]:
+        names = ("mu", "sigma", "force", "decay")
+        return {"noise": "chaotic"} | {name: getattr(self, name) for name in names}
+
+    @cached_property
+    def strengths(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Mu and sigma, or what decay and force stand for, and the powers of eta before them."""
+        first, second = self.sources
+        return effective_sizes(self._keywords, (first, second), (first.gamma, second.gamma))
+
+    @property
     def sizes(self) -> tuple[float, float]:
-        """Mu and sigma."""
-        return float(self.mu), float(self.sigma)
+        """Mu and sigma, or decay / c0 and force / c0."""
+        mu, sigma = self.strengths[0]
+        return float(mu), float(sigma)
 
     @property
     def sources(self) -> tuple[Noise, Noise]:
@@ -95,8 +115,8 @@ class Settings:
 
     def values(self, which: int, eta: Any) -> tuple[Any, Any]:
         """Return c0 and c1 of a noise times mu eta^gamma, or sigma eta^gamma."""
-        source = self.sources[which]
-        strength = self.sizes[which] * eta**source.gamma
+        source, power = self.sources[which], self.strengths[1][which]
+        strength = self.sizes[which] * (eta if power == 1.0 else eta**power)
         return source.driver.laminar_value * strength, source.driver.burst_value * strength
 
 

@@ -53,6 +53,9 @@ def mpgd(
     stop: int | None = None,
     seed: int | Array = 0,
     longest: int | None = None,
+    force: float | None = None,
+    decay: float | None = None,
+    stream: int | str | None = None,
 ) -> optax.GradientTransformationExtraArgs:
     """Return gradient descent with chaotic, heavy-tailed perturbations.
 
@@ -75,6 +78,10 @@ def mpgd(
         stop: the first step that is not any more.
         seed: of the noise; an array of one integer too, so that `jax.vmap` can go over many.
         longest: no laminar phase has more steps than this; None sets no bound.
+        force: instead of sigma: a step pushes by force eta v2/c0, in units of the gradient,
+            whatever eta is; with symmetric by up to twice that.
+        decay: instead of mu: the weight decay, or growth, of a laminar phase.
+        stream: a name or number; trees of one training with other streams have other noise.
 
     Its ``update`` needs the parameters. Where they are blocks of larger arrays, as in
     `jax.shard_map`, it also needs ``index``, a tree of `mpgd.jax.element_index`.
@@ -102,6 +109,9 @@ def mpgd(
         stop,
         seed,
         longest,
+        force,
+        decay,
+        stream,
     )
 
     def init(params: Any) -> PerturbationState:
@@ -135,6 +145,9 @@ def perturb(
     stop: int | None = None,
     seed: int | Array = 0,
     longest: int | None = None,
+    force: float | None = None,
+    decay: float | None = None,
+    stream: int | str | None = None,
 ) -> optax.GradientTransformationExtraArgs:
     """Return ``inner`` with the same perturbation added to its updates.
 
@@ -154,6 +167,9 @@ def perturb(
         stop: the first step that is not any more.
         seed: of the noise.
         longest: the most steps a laminar phase has.
+        force: instead of sigma: the push of a laminar phase, in units of the inner update over eta.
+        decay: instead of mu: the weight decay of a laminar phase, in such units.
+        stream: a name or number; trees of one training with other streams have other noise.
 
     Examples:
         >>> optimizer = perturb(optax.adam(1e-3), 1e-3, sigma=0.01)
@@ -177,6 +193,9 @@ def perturb(
         stop,
         seed,
         longest,
+        force,
+        decay,
+        stream,
     )
     inside = optax.with_extra_args_support(inner)
 

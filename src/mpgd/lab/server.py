@@ -1,7 +1,7 @@
 """The lab's server: files of the page, and numbers as JSON, for this machine alone.
 
     GET /                                          the page
-    GET /api/orbit, /api/sums, /api/descent        numbers, for the settings in the query
+    GET /api/orbit, /sums, /descent, /wells        numbers, for the settings in the query
 
 It listens on 127.0.0.1 and answers only to that name or localhost, so that a web site whose name
 has been pointed here is refused. Every mistake is answered with ``{"error": text}``. Connections
@@ -28,7 +28,7 @@ from typing import Any, Final
 
 import torch
 
-from mpgd.lab import simulation
+from mpgd.lab import simulation, wells
 from mpgd.lab.settings import from_query
 from mpgd.maps.tables import thaler_tables
 
@@ -43,6 +43,7 @@ ENDPOINTS: Final = {
     "/api/orbit": simulation.orbit,
     "/api/sums": simulation.sums,
     "/api/descent": simulation.descent,
+    "/api/wells": wells.wells,
 }
 TYPES: Final = {
     "html": "text/html; charset=utf-8",

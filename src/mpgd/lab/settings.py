@@ -23,6 +23,7 @@ class Settings:
     eta: float = 0.01  # the step size
     seed: int = 0  # of the orbits and of the start
     steps: int = 2000  # of the orbit and of the descent
+    force: float = 2.0  # of a phase, in the two wells
     scheme: str = "plain"  # symmetric: differences of two drivers; product: signs as printed
 
     def __post_init__(self) -> None:
@@ -31,6 +32,7 @@ class Settings:
         check_real("mu", self.mu, "[0, 1]", 0.0, 1.0, "[]")
         check_real("sigma", self.sigma, "[0, 1]", 0.0, 1.0, "[]")
         check_real("eta", self.eta, "(0, 1]", 0.0, 1.0, "(]")
+        check_real("force", self.force, "[0, 20]", 0.0, 20.0, "[]")
         check_integer("seed", self.seed, 0, MAX_SEED)
         check_integer("steps", self.steps, 10, MOST_STEPS)
         check_choice("scheme", self.scheme, SCHEMES)

@@ -3,24 +3,35 @@
 ``fast_slow``   the recursion: MPGD and every other fast-slow system
 ``marcus``      the equation it tends to, driven by stable processes
 ``flows``       couplings: constant, diagonal, linear, any field; their Marcus flows
+``coefficients``  coefficients that depend on m, and their distance in C^gamma
 ``drivers``     what may drive a recursion, and the law its sums tend to
 ``levy``        stable processes by their triplet and exponent
 ``symbol``      the symbol of the equation, and its index
+``orbits``      any map with a neutral fixed point and any observable as a driver
 ``distances``   Kolmogorov, Wasserstein and energy distances of samples, with intervals
 ``variation``   the p-variation of a path
 ``skorokhod``   the J1 and SM1 distances between two step paths
+``path_functions``  how jumps are filled in: path functions and admissible pairs
+``path_metrics``    distances in p-variation, with and without jumps filled in
+``phases``      a recursion beside its equation on the same orbit
+``young``       the integral of one rough path against another, and its bound
+``equations``   forward and Marcus solutions along one given path
 ``frechet``     the Frechet distance of two graphs in (time, space), which SM1 is
 
 Neither numba, scipy nor matplotlib is imported before it is needed.
 """
 
 from mpgd.limits._solution import Solution as Solution
+from mpgd.limits.coefficients import holder_distance as holder_distance
 from mpgd.limits.distances import Distance as Distance
 from mpgd.limits.distances import distances_in_law as distances_in_law
 from mpgd.limits.drivers import DrivingNoise as DrivingNoise
 from mpgd.limits.drivers import ExpandingNoise as ExpandingNoise
 from mpgd.limits.drivers import limit_law as limit_law
+from mpgd.limits.equations import forward_path as forward_path
+from mpgd.limits.equations import marcus_path as marcus_path
 from mpgd.limits.fast_slow import FastSlow as FastSlow
+from mpgd.limits.flows import Along as Along
 from mpgd.limits.flows import Constant as Constant
 from mpgd.limits.flows import Coupling as Coupling
 from mpgd.limits.flows import Diagonal as Diagonal
@@ -31,7 +42,24 @@ from mpgd.limits.levy import levy_exponent as levy_exponent
 from mpgd.limits.levy import levy_triplet as levy_triplet
 from mpgd.limits.marcus import MarcusSDE as MarcusSDE
 from mpgd.limits.marcus import coarsen as coarsen
+from mpgd.limits.orbits import NeutralMap as NeutralMap
+from mpgd.limits.orbits import OrbitNoise as OrbitNoise
+from mpgd.limits.path_functions import FlowPath as FlowPath
+from mpgd.limits.path_functions import PathFunction as PathFunction
+from mpgd.limits.path_functions import PathPair as PathPair
+from mpgd.limits.path_functions import linear_path as linear_path
+from mpgd.limits.path_metrics import PathDistance as PathDistance
+from mpgd.limits.path_metrics import alpha_infinity as alpha_infinity
+from mpgd.limits.path_metrics import alpha_p_variation as alpha_p_variation
+from mpgd.limits.path_metrics import sigma_p_variation as sigma_p_variation
+from mpgd.limits.phases import CoupledPaths as CoupledPaths
+from mpgd.limits.phases import coupled_paths as coupled_paths
 from mpgd.limits.skorokhod import skorokhod_distance as skorokhod_distance
 from mpgd.limits.symbol import symbol as symbol
 from mpgd.limits.symbol import symbol_index as symbol_index
 from mpgd.limits.variation import p_variation as p_variation
+from mpgd.limits.young import Integral as Integral
+from mpgd.limits.young import young_constant as young_constant
+from mpgd.limits.young import young_integral as young_integral
+from mpgd.limits.young import young_integral_of as young_integral_of
+from mpgd.limits.young import young_loeve_bound as young_loeve_bound

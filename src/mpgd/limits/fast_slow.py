@@ -3,22 +3,25 @@
     x' = x + a(x) / m + sum_i m^(-1/alpha_i) b_i(x) v_i
 
 Each v_i is the value of a driver that advances one step; all terms use the old x. After [m t] steps
-the state converges in law, as m grows, to the Marcus equation of `MarcusSDE` at time t.
+the state converges in law, as m grows, to the Marcus equation of `MarcusSDE` at time t. The
+coefficients may depend on m too, if they converge; see `mpgd.limits.coefficients`.
 
-Reference: Lim, Wan & Simsekli (2022), equation (7) and Theorem 4.1.
+Reference: Lim, Wan & Simsekli (2022), equation (7), Theorem 4.1 and Assumption 1.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from functools import partial
+from typing import Any, Self, cast
 
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
 from mpgd.limits import _solution
+from mpgd.limits.coefficients import ChangingField, Coefficient, settle, takes_m
 from mpgd.limits.drivers import DrivingNoise, limit_law
-from mpgd.limits.flows import Coupling, CouplingLike, Diagonal, as_coupling
+from mpgd.limits.flows import Along, Coupling, CouplingLike, Diagonal, as_coupling
 from mpgd.limits.marcus import MarcusSDE, widths
 from mpgd.limits.streams import by_step
 from mpgd.noise import ChaoticNoise
@@ -33,10 +36,11 @@ class FastSlow:
     """A fast-slow system: a drift, and couplings to independent drivers.
 
     Args:
-        drift: a, a function of x (path, coordinate) with a result of the same shape.
+        drift: a, a function of x (path, coordinate), or of x and m, with a result of x's shape.
         couplings: pairs (b, noise). b is a number (times the identity), (d,) a constant diagonal,
-            (d, r) a constant matrix, `Diagonal`, `Linear`, or a function of x that returns
-            (path, d), a diagonal, or (path, d, r). Every path and component has its own driver.
+            (d, r) a constant matrix, `Diagonal`, `Linear`, or a function of x, or of x and m, that
+            returns (path, d), a diagonal, or (path, d, r). Every path and component has its own
+            driver.
 
     Examples:
         >>> noise = ChaoticNoise(gamma=0.6, beta=0.5)
@@ -48,11 +52,11 @@ class FastSlow:
         StableLaw(alpha=1.6666666666666667, beta=0.5, scale=1.0)
     """
 
-    drift: Drift
-    couplings: Sequence[tuple[CouplingLike, DrivingNoise]]
+    drift: Coefficient
+    couplings: Sequence[tuple[CouplingLike | ChangingField, DrivingNoise]]
 
     def __post_init__(self) -> None:
-        pairs = tuple((as_coupling(b), noise) for b, noise in self.couplings)
+        pairs = tuple((_coupling(b), noise) for b, noise in self.couplings)
         for i, (_, noise) in enumerate(pairs):
             if not all(hasattr(noise, name) for name in ("exponent", "init", "step")):
                 raise TypeError(
@@ -95,15 +99,72 @@ class FastSlow:
             ChaoticNoise(g, b, signs, first_sign=first_sign)
             for g, b in zip(_pair("gamma", gamma), _pair("beta", beta), strict=True)
         )
-        couplings: list[tuple[CouplingLike, DrivingNoise]] = []
+        couplings: list[tuple[CouplingLike | ChangingField, DrivingNoise]] = []
         for sign in (1.0, -1.0) if symmetric else (1.0,):
             couplings += [(Diagonal(-sign * mu), one)] if mu else []
             couplings += [(sign * sigma, two)] if sigma else []
         return cls(lambda x: -gradient(x), couplings)
 
-    def limit(self) -> MarcusSDE:
-        """Return the equation this system tends to as m grows (Theorem 4.1)."""
-        return MarcusSDE(self.drift, [(b, limit_law(noise)) for b, noise in self.couplings])
+    def limit(
+        self,
+        drift: Drift | None = None,
+        couplings: Sequence[CouplingLike] | None = None,
+        *,
+        at: ArrayLike | Tensor | None = None,
+    ) -> MarcusSDE:
+        """Return the equation this system tends to as m grows (Theorem 4.1).
+
+        Coefficients that depend on m need their limits. Those not given are looked for at very
+        large m on the points ``at``; the ``note`` of the result says what was taken.
+
+        Args:
+            drift: the limit a, if the drift depends on m.
+            couplings: the limits b_i of all couplings, if one of them depends on m.
+            at: points (n, d) or (d,) on which coefficients without a given limit must settle.
+
+        Raises:
+            ValueError: a coefficient that depends on m, and neither its limit nor points are
+                given, or it does not settle.
+
+        Examples:
+            >>> system = FastSlow(lambda x, m: -x * (1 + 1 / m), [(0.5, ChaoticNoise(0.6))])
+            >>> system.limit(drift=lambda x: -x).note
+            ''
+            >>> system.limit(at=[1.0]).note
+            'drift taken at m = 1e+12, changed by 1e-10 from m = 1e+10'
+        """
+        points = None if at is None else torch.as_tensor(at, dtype=torch.float64)
+        points = points[None] if points is not None and points.dim() == 1 else points
+        notes: list[str] = []
+        a = self._settled("drift", self.drift, drift, points, notes)
+        if couplings is not None and len(couplings) != len(self.couplings):
+            raise ValueError(
+                f"couplings must hold {len(self.couplings)} limits, got {len(couplings)}"
+            )
+        given = [None] * len(self.couplings) if couplings is None else couplings
+        pairs = [
+            (
+                _reduced(self._settled(f"couplings[{i}]", b, limit, points, notes), noise),
+                limit_law(noise),
+            )
+            for i, ((b, noise), limit) in enumerate(zip(self.couplings, given, strict=True))
+        ]
+        return MarcusSDE(a, pairs, "; ".join(notes))
+
+    def _settled(
+        self, name: str, own: Any, given: Any, points: Tensor | None, notes: list[str]
+    ) -> Any:
+        """Return a coefficient without m: the given one, its own, or that of a very large m."""
+        if given is not None:
+            return given
+        function = own.function if isinstance(own, ChangingField) else own
+        if not isinstance(own, ChangingField) and not takes_m(own):
+            return own
+        if points is None:
+            raise ValueError(f"{name} depends on m: give its limit, or points at= to look for it")
+        m, note = settle(name, function, points)
+        notes.append(note)
+        return own.at(m) if isinstance(own, ChangingField) else partial(_fixed, function, m)
 
     @torch.no_grad()
     def simulate(
@@ -135,26 +196,53 @@ class FastSlow:
             torch.Size([4, 2])
         """
         m, t1, x = check_positive("m", m), check_positive("t1", t1), _solution.start(x0, paths)
-        _solution.check_drift(self.drift(x), x)
+        a, couplings = self.drift_at(m), self.couplings_at(m)
+        _solution.check_drift(a(x), x)
         recorder = _solution.Recorder(times, t1, m, x)
-        for k, values in enumerate(self._values(x, m, _solution.steps_until(t1, m), seed), 1):
-            new = torch.add(x, self.drift(x), alpha=1.0 / m)
-            for b, v in zip(self._b, values, strict=True):
+        steps = _solution.steps_until(t1, m)
+        for k, values in enumerate(self.values(couplings, x, m, steps, seed), 1):
+            new = torch.add(x, a(x), alpha=1.0 / m)
+            for b, v in zip(couplings, values, strict=True):
                 b.add(new, x, v)
             x = new
             _solution.refuse_non_finite(x, k / m)
             recorder.keep(k, x)
         return recorder.solution()
 
-    @property
-    def _b(self) -> list[Coupling]:
-        return [as_coupling(b) for b, _ in self.couplings]
+    def drift_at(self, m: float) -> Drift:
+        """Return the drift at one m."""
+        return partial(_fixed, self.drift, m) if takes_m(self.drift) else cast(Drift, self.drift)
 
-    def _values(self, x: Tensor, m: float, steps: int, seed: int) -> Iterator[list[Tensor]]:
+    def couplings_at(self, m: float) -> list[Coupling]:
+        """Return the couplings at one m."""
+        return [
+            b.at(m) if isinstance(b, ChangingField) else as_coupling(b) for b, _ in self.couplings
+        ]
+
+    def values(
+        self, couplings: Sequence[Coupling], x: Tensor, m: float, steps: int, seed: int
+    ) -> Iterator[list[Tensor]]:
         """Yield m^(-1/alpha_i) v_i of every coupling, step by step."""
         noises = [noise for _, noise in self.couplings]
         scales = [m**-noise.exponent for noise in noises]
-        return by_step(noises, widths(self._b, x), scales, len(x), steps, seed)
+        return by_step(noises, widths(couplings, x), scales, len(x), steps, seed)
+
+
+def _coupling(b: CouplingLike | ChangingField) -> Coupling | ChangingField:
+    if isinstance(b, ChangingField):
+        return b
+    return ChangingField(b) if takes_m(b) else as_coupling(b)  # type: ignore[arg-type]
+
+
+def _reduced(b: CouplingLike, noise: DrivingNoise) -> CouplingLike:
+    """Return b, or b times v(0) where the components of a driver share one orbit."""
+    direction = getattr(noise, "direction", None)
+    return b if direction is None else Along(as_coupling(b), direction)
+
+
+def _fixed(function: Any, m: float, x: Tensor) -> Tensor:
+    """Return a coefficient at one m; a function of the module, so that it can be copied."""
+    return cast(Tensor, function(x, m))
 
 
 def _pair(name: str, value: Pair) -> tuple[float, float]:

@@ -212,6 +212,43 @@ class Field:
         return integrate(lambda z, rows: _times(self.function(z), dL[rows]), x)
 
 
+@dataclass(frozen=True, eq=False)
+class Along:
+    """b(x) u for a fixed direction u (r,): r components of one driver become one driver.
+
+    Examples:
+        >>> x, dL = torch.zeros(1, 2, dtype=torch.float64), torch.ones(1, 1, dtype=torch.float64)
+        >>> Along(Constant(1.0), [2.0, -1.0]).flow(x, dL)
+        tensor([[ 2., -1.]], dtype=torch.float64)
+    """
+
+    b: Coupling
+    direction: ArrayLike | Tensor
+
+    def __post_init__(self) -> None:
+        _set_real(self, "direction", (1,))
+
+    def width(self, x: Tensor) -> int:
+        """Return 1."""
+        if self.b.width(x) != len(self._u):
+            raise ValueError(
+                f"a direction of {len(self._u)} components does not fit {self.b.width(x)} drivers"
+            )
+        return 1
+
+    def add(self, out: Tensor, x: Tensor, v: Tensor) -> None:
+        """Add b(x) u v in place."""
+        self.b.add(out, x, v * self._u)
+
+    def flow(self, x: Tensor, dL: Tensor) -> Tensor:
+        """Return where the flow of b takes ``x`` along u dL."""
+        return self.b.flow(x, dL * self._u)
+
+    @property
+    def _u(self) -> Tensor:
+        return _tensor(self.direction)
+
+
 def as_coupling(b: CouplingLike) -> Coupling:
     """Return ``b`` as a coupling: a number or an array is constant, a function a field.
 

@@ -41,6 +41,7 @@ class MarcusSDE:
     Args:
         drift: a, a function of x (path, coordinate) with a result of the same shape.
         couplings: pairs (b, law). b as in `FastSlow`; the driver has the law ``law`` at time 1.
+        note: where the coefficients come from, if `FastSlow.limit` had to look for them.
 
     Examples:
         >>> from mpgd.limits import Diagonal
@@ -51,6 +52,7 @@ class MarcusSDE:
 
     drift: Drift
     couplings: Sequence[tuple[CouplingLike, StableLaw]]
+    note: str = ""
 
     def __post_init__(self) -> None:
         pairs = tuple((as_coupling(b), law) for b, law in self.couplings)

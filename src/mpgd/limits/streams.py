@@ -26,7 +26,14 @@ BLOCK: Final = 1 << 17  # values in a buffer; it should stay in the processor's 
 
 def open_stream(noise: DrivingNoise, shape: tuple[int, int], seed: int, driver_id: int) -> Fill:
     """Return a function that fills a buffer (step, *shape) with the next values of ``noise``."""
-    state = noise.init(shape, seed, "cpu", driver_id=driver_id)
+    components = getattr(noise, "components", None)
+    if components not in (None, shape[1]):
+        raise ValueError(
+            f"{noise!r} has {components} components, but its coupling takes {shape[1]} drivers"
+        )
+    # Components of one orbit: then an element of the state is a whole path's driver.
+    alone = shape if components is None else shape[:1]
+    state = noise.init(alone, seed, "cpu", driver_id=driver_id)
     if isinstance(noise, ChaoticNoise) and use_fused(noise.engine, state.word.device):
         return _chaotic_stream(noise, state)
     if isinstance(noise, StableNoise) and has_numba():

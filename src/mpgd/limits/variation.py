@@ -173,7 +173,7 @@ def _largest_sum(u: Array, half: float, before: Indices, enough: float) -> float
         V[j] = best
         before[j] = previous
         if best >= enough:
-            return best
+            return float(best)
     return float(V[n - 1])
 
 

@@ -1,11 +1,14 @@
 """The Thaler map T, its invariant law H, the branch point y* and the Abel coordinate.
 
-With e = 1 - gamma, 1/2 < gamma < 1, 0 < y <= 1 and G(y) = y^e + (1+y)^e - 1:
+With e = 1 - gamma, 0 < gamma < 1, 0 < y <= 1 and G(y) = y^e + (1+y)^e - 1:
 
     T(y) = G(y)^(1/e), minus 1 if that exceeds 1         G(y*) = 1
     H(y) = G(y) / 2^e                                    y ~ H implies T(y) ~ H
 
 and A, Y = A^-1, B = A o T o Y as in `mpgd.maps.abel`. The value 0 is never taken: y* -> 1 -> 1.
+
+Above gamma = 1/2 phases are so long that sums tend to a stable law; up to 1/2 they tend to a normal
+one. The map and its law are the same on both sides, the Abel coordinate is there above only.
 
 Reference: Lim, Wan & Simsekli (2022), Section 2; Thaler (1980).
 """
@@ -15,11 +18,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import mpmath as mp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mpgd.maps.abel import DIGITS, solve_G
 from mpgd.maps.tables import ThalerTables, thaler_tables
-from mpgd.parameters import check_gamma
+from mpgd.parameters import check_gamma, check_real
 
 Array = NDArray[np.float64]
 
@@ -33,7 +38,7 @@ class ThalerMap:
     Methods take anything `numpy.asarray` takes and return float64 arrays of the same shape.
 
     Args:
-        gamma: the intermittency exponent, in (0.5, 0.99].
+        gamma: the intermittency exponent, in (0, 0.99]; the Abel coordinate asks for more than 0.5.
 
     Examples:
         >>> T = ThalerMap(gamma=0.6)
@@ -50,11 +55,12 @@ class ThalerMap:
     gamma: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "gamma", check_gamma(self.gamma))
+        gamma = check_real("gamma", self.gamma, "(0, 1)", 0.0, 1.0, "()")
+        object.__setattr__(self, "gamma", check_gamma(gamma) if gamma > 0.5 else gamma)
 
     @property
     def alpha(self) -> float:
-        """The tail index 1/gamma of the limit law."""
+        """The tail index 1/gamma of a phase's length, and of the limit law if it is below 2."""
         return 1.0 / self.gamma
 
     @property
@@ -65,17 +71,36 @@ class ThalerMap:
     @cached_property
     def tables(self) -> ThalerTables:
         """The numbers of this gamma, rounded once from high precision."""
+        if self.gamma <= 0.5:
+            raise ValueError(
+                f"gamma must lie in (0.5, 1) for the Abel coordinate, got {self.gamma!r}"
+            )
         return thaler_tables(self.gamma)
 
     @property
     def y_star(self) -> float:
         """The branch point, where the left branch reaches 1."""
-        return float(self.tables.constants[0])
+        return self._branch_point[0]
+
+    @cached_property
+    def _branch_point(self) -> tuple[float, float]:
+        """y* as the sum of two doubles."""
+        if self.gamma > 0.5:
+            high, low = self.tables.constants[:2]
+            return float(high), float(low)
+        with mp.workdps(DIGITS):
+            exact = solve_G(mp.mpf(1), 1 - mp.mpf(self.gamma))
+            return float(exact), float(exact - mp.mpf(float(exact)))
 
     @property
     def burst_probability(self) -> float:
         """The invariant probability of Z = (y*, 1], which is 1 - 2^(gamma - 1)."""
         return float(-np.expm1((self.gamma - 1.0) * np.log(2.0)))
+
+    @property
+    def phase_constant(self) -> float:
+        """The limit of n^alpha times the invariant probability that a phase over n steps begins."""
+        return float(self.e * self.alpha**self.alpha * 2.0**-self.e)
 
     def __call__(self, y: ArrayLike) -> Array:
         """Return T at every entry of ``y``."""
@@ -85,7 +110,7 @@ class ThalerMap:
         return np.where(y == 1.0, 1.0, image)
 
     def _beyond_y_star(self, y: Array) -> Array:
-        high, low = self.tables.constants[:2]
+        high, low = self._branch_point
         return np.asarray((y - high) - low)
 
     def _left(self, y: Array) -> Array:

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from mpgd.maps import ThalerMap
 from mpgd.noise.capped import check_longest
-from mpgd.noise.counter import flat_index, make_key, step_key, step_key_tensor
+from mpgd.noise.counter import flat_index, make_key, seed_of, step_key, step_key_tensor
 from mpgd.noise.covariance import autocovariance
 from mpgd.noise.driver import Driver, make_driver
 from mpgd.noise.engines import (
@@ -43,7 +43,9 @@ from mpgd.parameters import (
     check_choice,
     check_gamma,
     check_integer,
+    check_seed,
     check_shape,
+    check_stream,
 )
 
 _PLACE, _SIGN = 0, 1  # what a start needs bits for
@@ -154,6 +156,7 @@ class ChaoticNoise:
         tensor_id: int = 0,
         driver_id: int = 0,
         index: Tensor | None = None,
+        stream: int | str | None = None,
     ) -> NoiseState:
         """Return a stationary state; element i depends on (seed, tensor, driver, i) alone.
 
@@ -164,7 +167,9 @@ class ChaoticNoise:
             tensor_id: which tensor of a model this is; different ones are independent.
             driver_id: which driver of the tensor this is.
             index: the flat index of each element in a larger tensor, if this is a part of one.
+            stream: a name or number; states with other streams of one seed are independent.
         """
+        seed = seed_of(check_seed(seed), check_stream(stream))
         shape = check_shape(shape)
         device = torch.device(device) if device is not None else torch.get_default_device()
         check_integers(device)

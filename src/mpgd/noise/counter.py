@@ -1,18 +1,21 @@
 """Counter-based randomness: a 64-bit hash instead of a generator.
 
-Everything random in this package is a function of (seed, tensor, driver, element, step), so it
-does not depend on the device, the number of threads, or how a tensor is cut into shards. The
-mixer is rounds of "xor with the upper half, multiply by an odd constant": two for a key, and three
-multiplications for an element. Torch has no unsigned 64-bit arithmetic, so tensors hold the same
-bits as signed integers.
+Everything random in this package is a function of (seed, tensor, driver, element, step), and of a
+stream where one is given. So it does not depend on the device, the number of threads, or how a
+tensor is cut into shards. The mixer is rounds of "xor with the upper half, multiply by an odd
+constant": two for a key, and three multiplications for an element. Torch has no unsigned 64-bit
+arithmetic, so tensors hold the same bits as signed integers.
 """
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Final
 
 import torch
 from torch import Tensor
+
+from mpgd.parameters import MAX_SEED
 
 MASK: Final = 2**64 - 1
 MULTIPLIER: Final = 0xD6E8FEB86659FD93
@@ -55,6 +58,28 @@ def extend_key(key: int, part: int) -> int:
 def extend_key_tensor(key: Tensor, part: int) -> Tensor:
     """Return `extend_key` of an int64 tensor, with tensor operations only."""
     return _mix_tensor((key + SIGNED_STRIDE) ^ part)
+
+
+def stream_number(stream: int | str) -> int:
+    """Return the 64 bits that stand for a stream; a name is hashed by BLAKE2b.
+
+    Examples:
+        >>> stream_number(7), stream_number("generator") == stream_number("discriminator")
+        (7, False)
+    """
+    if isinstance(stream, int):
+        return stream & MASK
+    return int.from_bytes(blake2b(stream.encode(), digest_size=8).digest(), "little")
+
+
+def seed_of(seed: int, stream: int | str | None) -> int:
+    """Return the seed of one of the streams of ``seed``; without a stream, ``seed`` itself.
+
+    Examples:
+        >>> seed_of(3, None), seed_of(3, "a") == seed_of(3, "b")
+        (3, False)
+    """
+    return seed if stream is None else make_key(seed, stream_number(stream)) & MAX_SEED
 
 
 def step_key(key: int, step: int) -> int:

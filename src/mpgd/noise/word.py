@@ -29,7 +29,7 @@ of B (`mpgd.maps.rows`) sends U to n and 32 bits of fraction, of which a word ke
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from mpgd.maps.rows import LARGEST
 
@@ -45,3 +45,15 @@ NEGATIVE: Final = 1 << 31  # the bit of chi
 MAGNITUDE: Final = NEGATIVE - 1
 SALT_SHIFT: Final = 64 - FRACTION_BITS  # where the hash takes f in
 DRAWN_SHIFT: Final = 12  # where the hash has an unknown fraction; bits below are not as good
+
+
+def steps_to_go(word: Any) -> Any:
+    """Return n of words, an integer, a numpy array or a tensor of int32.
+
+    Examples:
+        >>> steps_to_go(5 << 18), steps_to_go((1 << 30) + 1), steps_to_go(7)
+        (5, 4097, 0)
+    """
+    q = word & MAGNITUDE
+    is_long = q >> 30
+    return (1 - is_long) * (q >> FRACTION_BITS) + is_long * (FAR + (q & (LONG - 1)))

@@ -8,36 +8,55 @@ the saved bits back after the cast.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from mpgd.noise import ChaoticNoise
+from mpgd.noise.word import steps_to_go
 from mpgd.optim.orbits import needed, orbit_name
-from mpgd.optim.settings import DEFAULTS, NAMES, TWIN, Settings, make_settings
+from mpgd.optim.settings import DEFAULTS, NAMES, TWIN, Settings, check_keywords, make_settings
+from mpgd.optim.shards import local
 
 LARGE_KEYS: Final = frozenset(orbit_name(number) for number in range(2 * TWIN))
 ORBIT_KEYS: Final = LARGE_KEYS | {"shared", "shared_twin"}
-ALL_KEYS: Final = ORBIT_KEYS | {"step", "key", "tables", "shared_step"}
-SINCE_THEN: Final = {"first_sign", "longest"}  # keywords that earlier checkpoints lack
+STEP_KEYS: Final = frozenset({"step", "shared_step"})
+ALL_KEYS: Final = ORBIT_KEYS | STEP_KEYS | {"key", "tables"}
+SINCE_THEN: Final = {  # keywords that earlier checkpoints lack
+    "first_sign",
+    "longest",
+    "force",
+    "decay",
+    "stream",
+}
+T = TypeVar("T")
 
 
 def load(
-    optimizer: Optimizer, state_dict: dict[str, Any], original: Callable[[dict[str, Any]], None]
+    optimizer: Optimizer,
+    state_dict: dict[str, Any],
+    original: Callable[[dict[str, Any]], None],
+    check_group: Callable[[dict[str, Any]], object],
 ) -> None:
-    """Run ``original(state_dict)``, checked before and with the orbits' bits restored after."""
+    """Run ``original(state_dict)``, checked before and with the orbits' bits restored after.
+
+    If something is wrong all the same, what was there is put back: torch loads into new objects.
+    """
     seen: dict[str, Any] = {}
 
     def check(_: Optimizer, incoming: dict[str, Any]) -> dict[str, Any]:
-        incoming = with_noises(optimizer, incoming)
-        check_state(optimizer, incoming)
+        incoming = with_noises(optimizer.param_groups, incoming)
+        check_state(optimizer.param_groups, incoming)
+        for number, group in enumerate(incoming["param_groups"]):
+            _named(f"param_groups[{number}] of the state", check_group, group)
         seen.update(incoming)
         return incoming
 
     def restore(_: Optimizer) -> None:
-        for parameter, _group, values in pairs(optimizer, seen):
+        for parameter, _group, values in pairs(optimizer.param_groups, seen):
             if values:
                 optimizer.state[parameter].update(own_state(values, parameter))
 
@@ -45,62 +64,83 @@ def load(
         optimizer.register_load_state_dict_pre_hook(check),
         optimizer.register_load_state_dict_post_hook(restore, prepend=True),
     ]
+    before = optimizer.state, optimizer.param_groups
     try:
-        original(state_dict)
+        original(as_mapping(state_dict, "the state", "state", "param_groups"))
+    except Exception:
+        optimizer.state, optimizer.param_groups = before
+        raise
     finally:
         for handle in handles:
             handle.remove()
 
 
-def in_words(state_dict: dict[str, Any]) -> dict[str, Any]:
+def as_mapping(value: Any, what: str = "the state", *names: str) -> dict[str, Any]:
+    """Return a dictionary's copy, or raise if it is none or lacks one of the names."""
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{what} must be a dict, got {type(value).__name__}")
+    for name in names:
+        if name not in value:
+            raise ValueError(f"{what} lacks {name!r}")
+        kind = Mapping if name == "state" else (list, tuple)
+        if not isinstance(value[name], kind):
+            rule = "a dict" if name == "state" else "a list"
+            raise ValueError(f"{name!r} of {what} must be {rule}, got {type(value[name]).__name__}")
+    return dict(value)
+
+
+def in_words(state_dict: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return a state dict whose noises are texts, since a checkpoint holds plain values only."""
+    name = prefix + "noise"
     groups = [
-        group if isinstance(group.get("noise", ""), str) else group | {"noise": _said(group)}
+        group if isinstance(group.get(name, ""), str) else group | {name: _said(group[name])}
         for group in state_dict["param_groups"]
     ]
     return {**state_dict, "param_groups": groups}
 
 
-def _said(group: dict[str, Any]) -> list[str]:
-    return [repr(noise) for noise in group["noise"]]
+def _said(noises: Iterable[Any]) -> list[str]:
+    return [repr(noise) for noise in noises]
 
 
-def with_noises(optimizer: Optimizer, state_dict: dict[str, Any]) -> dict[str, Any]:
+def with_noises(groups: Sequence[Any], state_dict: dict[str, Any]) -> dict[str, Any]:
     """Return a saved state with the optimizer's own noises where the texts say the same."""
-    groups = []
+    found = []
     for number, saved in enumerate(state_dict["param_groups"]):
+        saved = as_mapping(saved, f"param_groups[{number}] of the state", "params")
         saved = {name: getattr(DEFAULTS, name) for name in SINCE_THEN} | saved
-        if not isinstance(saved.get("noise", ""), str) and number < len(optimizer.param_groups):
-            own = optimizer.param_groups[number]
-            found = own["noise"] if isinstance(own["noise"], str) else _said(own)
-            if list(saved["noise"]) != found:
+        if isinstance(saved.get("noise"), (list, tuple)) and number < len(groups):
+            noise = groups[number]["noise"]
+            own = noise if isinstance(noise, str) else _said(noise)
+            if list(saved["noise"]) != own:
                 raise ValueError(
                     f"param_groups[{number}] was saved with the noises {saved['noise']}, the "
-                    f"optimizer has {found}: build it with the same ones"
+                    f"optimizer has {own}: build it with the same ones"
                 )
-            saved = saved | {"noise": own["noise"]}
-        groups.append(saved)
-    return {**state_dict, "param_groups": groups}
+            saved = saved | {"noise": noise}
+        found.append(saved)
+    return {**state_dict, "param_groups": found}
 
 
 def pairs(
-    optimizer: Optimizer, state_dict: dict[str, Any]
+    groups: Sequence[Any], state_dict: dict[str, Any]
 ) -> Iterator[tuple[Tensor, dict[str, Any], dict[str, Any]]]:
     """Yield (parameter, its saved group, its saved state), in order."""
-    for group, saved in zip(optimizer.param_groups, state_dict["param_groups"], strict=True):
+    for group, saved in zip(groups, state_dict["param_groups"], strict=True):
         for parameter, name in zip(group["params"], saved["params"], strict=True):
             yield parameter, saved, state_dict["state"].get(name, {})
 
 
-def check_state(optimizer: Optimizer, state_dict: dict[str, Any]) -> None:
-    """Raise if ``state_dict`` is not a complete state for these parameters."""
-    sizes = [len(group["params"]) for group in optimizer.param_groups]
+def check_state(groups: Sequence[Any], state_dict: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the keywords of all saved groups; raise if this is no state of these parameters."""
+    sizes = [len(group["params"]) for group in groups]
     saved = [len(group["params"]) for group in state_dict["param_groups"]]
     if sizes != saved:
         raise ValueError(
             f"the state has groups of {saved} parameters, the optimizer has groups of {sizes}"
         )
-    made = []
+    _check_names([name for group in state_dict["param_groups"] for name in group["params"]])
+    keywords, made = [], []
     for number, group in enumerate(state_dict["param_groups"]):
         missing = set(NAMES) - group.keys()
         if missing:
@@ -108,14 +148,37 @@ def check_state(optimizer: Optimizer, state_dict: dict[str, Any]) -> None:
                 f"param_groups[{number}] of the state lacks {sorted(missing)}: "
                 "it was not written by a perturbed optimizer"
             )
-        made.append(make_settings(group))
-        _check_longest(number, optimizer.param_groups[number], group, made[-1])
-    leaders = {id(group["params"][0]) for group in optimizer.param_groups if group["params"]}
+        what = f"param_groups[{number}] of the state"
+        keywords.append(_named(what, check_keywords, group))
+        made.append(_named(what, make_settings, group))
+        _check_longest(number, groups[number], group, made[-1])
+    leaders = {id(group["params"][0]) for group in groups if group["params"]}
     settings_of = [each for each, size in zip(made, sizes, strict=True) for _ in range(size)]
-    for ordinal, (parameter, _group, values) in enumerate(pairs(optimizer, state_dict)):
+    for ordinal, (parameter, _group, values) in enumerate(pairs(groups, state_dict)):
+        if not isinstance(values, Mapping):
+            kind = type(values).__name__
+            raise ValueError(f"the state of parameter {ordinal} must be a dict, got {kind}")
         _check_tensors(ordinal, parameter, values, settings_of[ordinal])
         if settings_of[ordinal].is_perturbed:
             _check_parameter(ordinal, settings_of[ordinal], values, id(parameter) in leaders)
+    return keywords
+
+
+def _named(what: str, check: Callable[[dict[str, Any]], T], group: dict[str, Any]) -> T:
+    """Return ``check(group)``; whatever is wrong is a ValueError that says where."""
+    try:
+        return check(group)
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise ValueError(f"{what}: {error}") from error
+
+
+def _check_names(names: list[Any]) -> None:
+    """Raise if parameters are not named by numbers or texts, or two by the same."""
+    for name in names:
+        if isinstance(name, bool) or not isinstance(name, (int, str)):
+            raise ValueError(f"'params' of the state must be numbers or names, got {name!r}")
+    if len(set(names)) < len(names):
+        raise ValueError(f"'params' of the state must differ from each other, got {names}")
 
 
 def _check_longest(
@@ -142,6 +205,11 @@ def _check_tensors(
             raise ValueError(
                 f"{name!r} of parameter {ordinal} must have shape {tuple(rule)}, got {kind}"
             )
+        if found.layout is not torch.strided or found.is_meta:
+            raise ValueError(
+                f"{name!r} of parameter {ordinal} must be a dense tensor with memory, got layout "
+                f"{found.layout} on {found.device}"
+            )
         dtype = torch.int32 if name in ORBIT_KEYS else torch.int64
         if found.dtype == torch.float64 and dtype == torch.int32 and is_chaotic:
             raise ValueError(
@@ -151,6 +219,25 @@ def _check_tensors(
             )
         if found.dtype != dtype and (name not in ORBIT_KEYS or is_chaotic):
             raise ValueError(f"{name!r} of parameter {ordinal} must be {dtype}, got {found.dtype}")
+        _check_numbers(f"{name!r} of parameter {ordinal}", name, found, settings)
+
+
+def _check_numbers(what: str, name: str, found: Tensor, settings: Settings) -> None:
+    """Raise on a count below 0, and on an orbit that is at no place it could be at.
+
+    Every 32-bit word is a place on a chaotic orbit, see `mpgd.noise.word`, if phases may have any
+    length. Orbits of other noises must be finite.
+    """
+    if name in STEP_KEYS and not 0 <= int(found) < 2**62:
+        raise ValueError(f"{what} must be at least 0 and below 2^62, got {int(found)}")
+    if name not in ORBIT_KEYS:
+        return
+    if found.is_floating_point() and not bool(local(found).isfinite().all()):
+        raise ValueError(f"{what} must be finite")
+    noise = settings.noises[int(name.startswith("additive"))]
+    longest = noise.longest if isinstance(noise, ChaoticNoise) else None
+    if longest is not None and bool((steps_to_go(local(found)) > longest).any()):
+        raise ValueError(f"{what} has a phase longer than longest={longest}: the word is damaged")
 
 
 def _check_parameter(ordinal: int, settings: Settings, values: dict[str, Any], leads: bool) -> None:

@@ -12,9 +12,11 @@ from torch.optim import Optimizer
 from torch.optim.sgd import sgd
 
 from mpgd.noise.engines import kernel_for
+from mpgd.noise.force import overridden
 from mpgd.optim import checkpoint, operator, rows
 from mpgd.optim.loop import descend_one
 from mpgd.optim.many import descend_many
+from mpgd.optim.numbering import number_partition
 from mpgd.optim.orbits import State, count_steps, ensure_states, is_lacking, next_shared
 from mpgd.optim.settings import (
     DEFAULTS,
@@ -27,7 +29,10 @@ from mpgd.optim.settings import (
     check_learning_rate,
     find_engine,
 )
-from mpgd.optim.shards import local
+from mpgd.optim.shards import are_overlapping, local, meets
+from mpgd.optim.sizes import warn_if_large
+from mpgd.optim.streams import TURN, take_turn
+from mpgd.optim.swaps import follow
 from mpgd.optim.update import Scalar
 from mpgd.parameters import check_flag
 
@@ -62,6 +67,7 @@ class MPGD(Optimizer):
         start: the first step that is perturbed; a parameter counts the steps it took.
         stop: the first step that is not any more. Outside, orbits wait.
         seed: of the noise.
+        stream: a name or number; optimizers of one training with other streams have other noise.
         maximize: ascend instead of descend.
         foreach: work on all parameters of a group at once, with torch operations; the default on
             CUDA where triton is not installed.
@@ -70,6 +76,12 @@ class MPGD(Optimizer):
         engine: ``"torch"``, ``"numba"`` or ``"triton"``; by default numba on a CPU and Triton on
             CUDA and ROCm, where they are installed.
         longest: no laminar phase of chaotic noise has more steps than this; None sets no bound.
+        force: instead of sigma: a step pushes by force lr v2/c0, so that in a laminar phase every
+            coordinate feels this force, in units of the gradient, whatever lr is. A single visit
+            to Z pushes by force lr |c1|/c0. With symmetric the largest push is twice that. Chaotic
+            noise only; of either sign.
+        decay: instead of mu: a laminar phase is a weight decay of this strength, or growth, in
+            units of the curvature; with symmetric up to twice that.
 
     Examples:
         >>> model = torch.nn.Linear(3, 1)
@@ -80,6 +92,8 @@ class MPGD(Optimizer):
 
     Reference: Lim, Wan & Simsekli (2022), equation (8).
     """
+
+    _warned = False  # whether the size of the perturbation was complained about
 
     def __init__(
         self,
@@ -104,6 +118,9 @@ class MPGD(Optimizer):
         fused: bool | None = None,
         engine: str | None = DEFAULTS.engine,
         longest: int | None = DEFAULTS.longest,
+        force: float | None = DEFAULTS.force,
+        decay: float | None = DEFAULTS.decay,
+        stream: int | str | None = DEFAULTS.stream,
     ) -> None:
         keywords = Keywords(
             mu,
@@ -121,6 +138,9 @@ class MPGD(Optimizer):
             seed,
             engine,
             longest,
+            force,
+            decay,
+            stream,
         )
         self._current, self._number = Current(), operator.enrol(self)
         torchs = {"maximize": maximize, "foreach": foreach, "fused": fused}
@@ -128,11 +148,10 @@ class MPGD(Optimizer):
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group; the orbits of the others are left alone."""
-        merged = {**self.defaults, **param_group}
+        number_partition()
+        merged = overridden(self.defaults, param_group)
         plain = {**check_keywords(merged), "lr": check_learning_rate(merged["lr"])}
-        check_flag("maximize", merged["maximize"])
-        if merged["foreach"] and merged["fused"]:
-            raise ValueError("foreach and fused must not both be True: leave one of them out")
+        check_torchs(merged)
         super().add_param_group(param_group)
         group = self.param_groups[-1]
         group.update(plain)
@@ -143,10 +162,18 @@ class MPGD(Optimizer):
             for parameter in self.param_groups.pop()["params"]:
                 self.state.pop(parameter, None)
             raise
+        number = len(self.param_groups) - 1
+        if not self._warned:  # once is enough
+            self._warned = warn_if_large(number, group, self._current.of(number, group))
 
     def _ensure_states(self) -> None:
         made = [self._current.of(k, group) for k, group in enumerate(self.param_groups)]
-        ensure_states(zip(self.param_groups, made, strict=True), self.state.__getitem__)
+        pairs = list(zip(self.param_groups, made, strict=True))
+        follow(pairs, self.state)
+        ensure_states(pairs, self.state.__getitem__)
+
+    def _driver_states(self) -> Iterable[tuple[Tensor, State]]:
+        return self.state.items()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state; orbits, counters and keys are tensors, settings plain values."""
@@ -155,7 +182,8 @@ class MPGD(Optimizer):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load a state; orbits keep their bits, and nothing is changed if it does not fit."""
-        checkpoint.load(self, state_dict, super().load_state_dict)
+        self._ensure_states()
+        checkpoint.load(self, state_dict, super().load_state_dict, check_torchs)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore from a pickle, also of a version that lacked a setting."""
@@ -178,6 +206,12 @@ class MPGD(Optimizer):
             with torch.enable_grad():
                 loss = closure()
         refuse_sparse(self.param_groups)
+        if not torch.compiler.is_compiling():
+            if TURN.last != self._number:
+                take_turn(self)
+            for group in self.param_groups:
+                if type(group["maximize"]) is not bool or group["foreach"] or group["fused"]:
+                    check_torchs(group)
         for number, group in enumerate(self.param_groups):
             self._step_group(number, group, self._current.of(number, group))
         return loss
@@ -201,6 +235,8 @@ class MPGD(Optimizer):
         eta = step_size(group["lr"])
         if not isinstance(eta, Tensor) and eta == 0:
             return  # nothing changes and the orbits wait
+        if not torch.compiler.is_compiling():
+            refuse_overlap(params)
         shared = next_shared(leader, settings, eta)
         if uses_foreach(params, group, settings):
             descend_many(params, states, settings, float(eta), shared, group["maximize"])
@@ -232,6 +268,17 @@ class MPGD(Optimizer):
         return -eta if group["maximize"] else eta
 
 
+def check_torchs(group: dict[str, Any]) -> None:
+    """Raise if a group's lr, or a keyword of torch's optimizers, is not what it must be."""
+    check_learning_rate(group["lr"])
+    check_flag("maximize", group["maximize"])
+    for name in ("foreach", "fused"):
+        if group[name] is not None:
+            check_flag(name, group[name])
+    if group["foreach"] and group["fused"]:
+        raise ValueError("foreach and fused must not both be True: leave one of them out")
+
+
 def plain_descent(params: list[Tensor], group: dict[str, Any]) -> None:
     """Take the step of `torch.optim.SGD` without momentum, by torch's own function."""
     if params:
@@ -261,7 +308,7 @@ def uses_foreach(params: list[Tensor], group: dict[str, Any], settings: Settings
     if torch.compiler.is_compiling() or not params:
         return False
     if group["foreach"] is not None:
-        return bool(group["foreach"])
+        return bool(group["foreach"]) and not are_overlapping(params)
     return all(p.is_cuda for p in params) and not kernel_for(settings.engine, params[0].device)
 
 
@@ -272,4 +319,15 @@ def refuse_sparse(param_groups: Iterable[dict[str, Any]]) -> None:
             raise RuntimeError(
                 f"gradients must be dense (torch.strided), got layout {p.grad.layout} "
                 f"for a parameter of shape {tuple(p.shape)}"
+            )
+
+
+def refuse_overlap(params: Iterable[Tensor]) -> None:
+    """Raise on a gradient that shares a part of its parameter's memory, as `torch.optim.SGD`."""
+    for p in params:
+        g = p.grad
+        if g is not None and type(g) is Tensor and meets(p, g):
+            raise RuntimeError(
+                f"the gradient of a parameter of shape {tuple(p.shape)} must not lie in a part of "
+                "the parameter's memory: clone() it"
             )

@@ -11,9 +11,10 @@ and, with a shared multiplicative driver, the first parameter of the group holds
 orbit and its own step. Independent noises hold no orbit.
 
 Everything random follows from (seed, ordinal, driver number, element, step), where the step counts
-from ``start``. So an orbit may be made anew, cut into shards or moved to another device without a
-change of its bits. What would change them: another ordinal, another order of the driver numbers
-(0 and 1, their twins 2 and 3), or a local index in the place of the whole tensor's.
+from ``start``, and the seed is one with its stream. So an orbit may be made anew, cut into shards
+or moved to another device without a change of its bits. What would change them: another ordinal,
+another order of the driver numbers (0 and 1, their twins 2 and 3), or a local index in the place
+of the whole tensor's.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from torch import Tensor
 from mpgd.noise import NoiseState
 from mpgd.noise.counter import extend_key_tensor, make_key, step_key_tensor
 from mpgd.noise.engines import tensor
+from mpgd.optim.numbering import ordinals_of
 from mpgd.optim.settings import ORBITS, TWIN, Settings
 from mpgd.optim.shards import Place, like, local, place_of
 from mpgd.optim.update import Scalar, precision_of, strengths, term
@@ -42,13 +44,16 @@ def ensure_states(
     groups: Iterable[tuple[Group, Settings]], state_of: Callable[[Tensor], State]
 ) -> None:
     """Create the states that are missing: eagerly, or after mu or sigma was raised from 0."""
-    ordinal = 0
+    groups = list(groups)
+    every = [p for group, settings in groups for p in group["params"]]
+    # an unperturbed parameter counts too: its turn may come
+    ordinals = iter(ordinals_of(every if any(s.is_perturbed for _, s in groups) else []))
     leaders: list[State] = []
     for group, settings in groups:
         for parameter in group["params"]:
+            ordinal = next(ordinals, 0)
             if settings.is_perturbed:
                 _ensure(parameter, state_of(parameter), settings, ordinal)
-            ordinal += 1  # an unperturbed parameter counts too: its turn may come
         if settings.shared and group["params"]:
             leader = state_of(group["params"][0])
             _ensure_shared(leader, settings, leaders)
@@ -79,6 +84,30 @@ def _ensure(parameter: Tensor, state: State, settings: Settings, ordinal: int) -
             state[name] = like(parameter, fresh.word)
     if settings.tables is not None:
         state["tables"] = torch.tensor(settings.tables, dtype=torch.int64)
+
+
+def check_orbits(params: Sequence[Tensor], states: Sequence[State], settings: Settings) -> None:
+    """Raise if an orbit is not what a step needs, before anything is changed."""
+    for p, state in zip(params, states, strict=True):
+        x = local(p)
+        for name, which, _ in settings.orbits:
+            word = state[name]
+            word = word if type(word) is Tensor else local(word)
+            is_driven = settings.drivers[which] is not None
+            if word.shape != x.shape or (is_driven and word.dtype != torch.int32):
+                raise RuntimeError(
+                    f"{name} of a parameter of shape {tuple(x.shape)} must be a tensor of that "
+                    f"shape, int32 for chaotic noise, got {word.dtype} of {tuple(word.shape)}"
+                )
+            if not is_there(word):
+                raise RuntimeError(
+                    f"{name} of a parameter of shape {tuple(x.shape)} has no memory any more"
+                )
+
+
+def is_there(tensor: Tensor) -> bool:
+    """Return whether a tensor's storage was not freed."""
+    return tensor.numel() == 0 or tensor.data_ptr() != 0
 
 
 def needed(settings: Settings, leads: bool) -> list[str]:

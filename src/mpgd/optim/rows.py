@@ -22,7 +22,7 @@ from mpgd.noise.engines import FLOATS, kernel_for
 from mpgd.noise.engines.threads import in_parts
 from mpgd.optim.orbits import State
 from mpgd.optim.settings import TWIN, Settings
-from mpgd.optim.shards import local, place_of
+from mpgd.optim.shards import are_overlapping, local, offset_of, place_of
 from mpgd.optim.update import strengths
 
 _NUMBERS: Final = {torch.float32: np.float32, torch.float64: np.float64}
@@ -104,6 +104,14 @@ def step_rows(
     kernel = _kernel(settings.engine, params[0].device) if params else None
     if kernel is None:
         return list(range(len(params)))
+    if len(params) > 1 and are_overlapping(params):  # threads would race: one after the other
+        rest = []
+        for k in range(len(params)):
+            one, own = slice(k, k + 1), None if offsets is None else offsets[k : k + 1]
+            alone = params[one], others[one], states[one]
+            if step_rows(*alone, settings, eta, shared, gradient_step, own):
+                rest.append(k)
+        return rest
     rows, rest, _kept_alive = _rows(params, others, states, settings, FLOATS[kernel], offsets)
     if not rows:
         return rest
@@ -196,7 +204,8 @@ def _rows(
     alive: list[Tensor] = []
     for number, (p, other, state) in enumerate(zip(params, others, states, strict=True)):
         turn = int(state["step"]) - start
-        x, offset = (p, 0) if type(p) in _PLAIN and not p.is_complex() else _part_of(p)
+        plain = type(p) in _PLAIN and not p.is_complex()
+        x, offset = (p, offset_of(p)) if plain else _part_of(p)
         if offsets is not None:
             offset = offsets[number]
         waiting = turn < 0 or (stop is not None and turn >= stop - start)

@@ -1,8 +1,9 @@
 """The keywords of a perturbation, and the frozen value that a group's keywords become.
 
 The keywords live in an optimizer's parameter groups, because those are what schedulers change and
-what `state_dict`, `deepcopy` and `pickle` keep. A step reads none of them: it works with a
-`Settings`, made from a group once and again only when somebody changed the group.
+what `state_dict`, `deepcopy` and `pickle` keep. In the groups of a wrapped optimizer they have a
+prefix, so that they never meet a setting of the same name there. A step reads none of them: it
+works with a `Settings`, made from a group once and again only when somebody changed the group.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from torch import Tensor
 
 from mpgd.noise import ChaoticNoise, GaussianNoise, Noise, StableNoise
 from mpgd.noise.capped import check_longest
-from mpgd.noise.counter import make_key
+from mpgd.noise.counter import make_key, seed_of
 from mpgd.noise.driver import Driver
 from mpgd.noise.engines import check_engine, check_kernel
+from mpgd.noise.force import check_force, effective_sizes
 from mpgd.parameters import (
     FIRST_SIGNS,
     SIGN_RULES,
@@ -30,6 +32,7 @@ from mpgd.parameters import (
     check_integer,
     check_nonnegative,
     check_seed,
+    check_stream,
 )
 
 Pair = float | tuple[float, float]  # a number for both noises, or (multiplicative, additive)
@@ -61,10 +64,14 @@ class Keywords:
     seed: int = 0
     engine: str | None = None
     longest: int | None = None
+    force: float | None = None
+    decay: float | None = None
+    stream: int | str | None = None
 
 
 DEFAULTS: Final = Keywords()
 NAMES: Final = tuple(field.name for field in fields(Keywords))
+PREFIX: Final = "perturbation."  # of our keys among those of a wrapped optimizer
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,15 +79,15 @@ class Settings:
     """What a step needs to know about a group.
 
     Attributes:
-        mu: the size of the multiplicative perturbation.
-        sigma: the size of the additive one.
+        mu: the size of the multiplicative perturbation, or decay / c0.
+        sigma: the size of the additive one, or force / c0.
         noises: the multiplicative and the additive noise.
         exponents: the powers of eta in front of them.
         twins: whether each noise is the difference of two independent ones.
         shared: whether one scalar driver multiplies all coordinates.
         start: the first step that is perturbed.
         stop: the first step that is not any more.
-        seed: of the noise.
+        seed: of the noise; with a stream, the hash of both.
         drivers: what the compiled kernels know of the noises; None for one they do not know.
         engine: the engine that was asked for; ``"torch"`` if kernels do not know a noise in use.
         orbits: (name, which noise, driver number) of every orbit that a parameter holds.
@@ -120,18 +127,36 @@ class Settings:
 
 
 class Current:
-    """The settings of each group, made again only when somebody changed the group."""
+    """The settings of each group, made again only when somebody changed the group.
 
-    def __init__(self) -> None:
+    Args:
+        prefix: of the keywords' names in the groups.
+    """
+
+    def __init__(self, prefix: str = "") -> None:
+        self._names = [prefix + name for name in NAMES]
         self._made: dict[int, tuple[list[Any], Settings]] = {}
 
     def of(self, number: int, group: Mapping[str, Any]) -> Settings:
         """Return the settings of group ``number``; a value out of range is an error."""
-        values = [group[name] for name in NAMES]
+        values = [group[name] for name in self._names]
         made = self._made.get(number)
         if made is None or made[0] != values:
-            made = self._made[number] = (values, make_settings(group))
+            settings = make_settings(dict(zip(NAMES, values, strict=True)))
+            made = self._made[number] = (values, settings)
         return made[1]
+
+
+def keywords_in(group: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keywords of a perturbation that a group holds, under their prefix or without it.
+
+    Examples:
+        >>> keywords_in({"sigma": 9.0, "perturbation.sigma": 0.1})["sigma"]
+        0.1
+    """
+    own = {name.removeprefix(PREFIX): v for name, v in group.items() if name.startswith(PREFIX)}
+    found = own or {name: group[name] for name in NAMES if name in group}
+    return {**vars(DEFAULTS), **found}
 
 
 def make_settings(group: Mapping[str, Any]) -> Settings:
@@ -139,20 +164,21 @@ def make_settings(group: Mapping[str, Any]) -> Settings:
     plain = check_keywords(group)
     noises, twins = _noises(plain)
     both = (_driver(noises[0]), _driver(noises[1]))
-    shared = bool(plain["shared_multiplicative"] and plain["mu"])
+    (mu, sigma), exponents = effective_sizes(plain, noises, _exponents(plain, noises))
+    shared = bool(plain["shared_multiplicative"] and mu)
     return Settings(
-        mu=plain["mu"],
-        sigma=plain["sigma"],
+        mu=mu,
+        sigma=sigma,
         noises=noises,
-        exponents=_exponents(plain, noises),
+        exponents=exponents,
         twins=twins,
         shared=shared,
         start=plain["start"],
         stop=plain["stop"],
-        seed=plain["seed"],
+        seed=seed_of(plain["seed"], plain["stream"]),
         drivers=both,
-        engine=plain["engine"] if _is_known(plain, both) else "torch",
-        orbits=_orbits((bool(plain["mu"]) and not shared, bool(plain["sigma"])), noises, twins),
+        engine=plain["engine"] if _is_known((mu, sigma), both) else "torch",
+        orbits=_orbits((bool(mu) and not shared, bool(sigma)), noises, twins),
         tables=make_key(*(d.fingerprint if d else 0 for d in both)) if any(both) else None,
     )
 
@@ -218,6 +244,7 @@ def check_keywords(group: Mapping[str, Any]) -> dict[str, Any]:
             f"longest cuts the phases of chaotic noise, got longest={longest} with "
             f"noise={own['noise']!r}; leave one of them out"
         )
+    check_stream(own["stream"])
     return own | {
         "mu": check_nonnegative("mu", own["mu"]),
         "sigma": check_finite("sigma", own["sigma"]),
@@ -227,6 +254,7 @@ def check_keywords(group: Mapping[str, Any]) -> dict[str, Any]:
         "stop": stop,
         "seed": check_seed(own["seed"]),
         "longest": longest,
+        **check_force(own),
     }
 
 
@@ -322,9 +350,9 @@ def _exponents(plain: Mapping[str, Any], noises: tuple[Noise, Noise]) -> tuple[f
     return float(gamma[0]), float(gamma[1])
 
 
-def _is_known(plain: Mapping[str, Any], drivers: tuple[Driver | None, Driver | None]) -> bool:
+def _is_known(used: tuple[float, float], drivers: tuple[Driver | None, Driver | None]) -> bool:
     """Return whether the compiled kernels know all noises in use."""
-    return all(d or not plain[size] for d, size in zip(drivers, ("mu", "sigma"), strict=True))
+    return all(d or not size for d, size in zip(drivers, used, strict=True))
 
 
 def _driver(noise: Noise) -> Driver | None:

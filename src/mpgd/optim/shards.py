@@ -2,14 +2,17 @@
 
 A driver's bits depend on an element's flat index in the whole tensor. On one process that is
 0, 1, 2, ...; for a part of a DTensor (FSDP2, tensor parallelism) it follows from the placement.
+Other shards do not say where they are from; `mpgd.optim.numbering` notes it.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from itertools import pairwise
+from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
@@ -56,6 +59,23 @@ class Place:
         return total
 
 
+# Where parts of parameters that do not say it themselves begin: an attribute of the parameter,
+# which torch.compile understands, and whether there is any, so that others cost nothing.
+OFFSET: Final = "_mpgd_offset"
+_noted: list[int] = []
+
+
+def note_offset(parameter: Tensor, offset: int) -> None:
+    """Note the flat index of a parameter's first element in the tensor it is a part of."""
+    setattr(parameter, OFFSET, offset)
+    _noted[:] = [1]
+
+
+def offset_of(parameter: Tensor) -> int:
+    """Return what was noted of a parameter, else 0."""
+    return getattr(parameter, OFFSET, 0) if _noted else 0
+
+
 def is_sharded(tensor: Tensor) -> bool:
     """Return whether ``tensor`` is a DTensor, without importing torch.distributed for others."""
     if type(tensor) is Tensor or type(tensor) is nn.Parameter:
@@ -74,7 +94,7 @@ def place_of(parameter: Tensor) -> Place:
     """Return the place of a parameter's local part."""
     pairs = (2,) if parameter.is_complex() else ()
     if not is_sharded(parameter):
-        return Place((*parameter.shape, *pairs))
+        return Place((*parameter.shape, *pairs), offset_of(parameter) * (2 if pairs else 1))
     mesh, placements = parameter.device_mesh, tuple(parameter.placements)  # type: ignore[attr-defined]
     return _place_in(tuple(parameter.shape), pairs, mesh, placements)
 
@@ -102,3 +122,26 @@ def like(parameter: Tensor, part: Tensor) -> Tensor:
     strides = tuple(torch.Size(shape[axis + 1 :]).numel() for axis in range(len(shape)))
     mesh, placements = parameter.device_mesh, parameter.placements  # type: ignore[attr-defined]
     return DTensor.from_local(part, mesh, placements, run_check=False, shape=shape, stride=strides)
+
+
+def are_overlapping(params: Sequence[Tensor]) -> bool:
+    """Return whether two of some parameters share memory, as tied ones do.
+
+    The answer is remembered for the addresses and lengths, which seldom change.
+    """
+    plain = [p for p in params if type(p) is nn.Parameter or type(p) is Tensor]
+    return _do_overlap(tuple([p.data_ptr() for p in plain]), tuple([p.nbytes for p in plain]))
+
+
+@lru_cache(maxsize=256)
+def _do_overlap(addresses: tuple[int, ...], lengths: tuple[int, ...]) -> bool:
+    ends = sorted((a, a + n) for a, n in zip(addresses, lengths, strict=True) if n)
+    return any(left[1] > right[0] for left, right in pairwise(ends))
+
+
+def meets(x: Tensor, gradient: Tensor) -> bool:
+    """Return whether a gradient shares a part of its parameter's memory; all of it is allowed."""
+    distance = gradient.data_ptr() - x.data_ptr()
+    if not distance or not -gradient.nbytes < distance < x.nbytes:
+        return False
+    return x.is_contiguous() and gradient.is_contiguous()

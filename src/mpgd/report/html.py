@@ -19,7 +19,7 @@ from markupsafe import Markup, escape
 from mpgd.experiments.content import blocks
 from mpgd.experiments.content.tables import findings_table
 from mpgd.report.drawing import THEMED, themed
-from mpgd.report.summary import MIXED, by_headline, verdicts
+from mpgd.report.summary import by_headline, verdicts
 
 Call = tuple[str, tuple[Any, ...]]  # a macro of blocks.html, and what it is given
 
@@ -29,7 +29,7 @@ def render(page: blocks.Page) -> str:
     script = _own("page.js")
     return TEMPLATES.get_template("page.html").render(
         page=page,
-        tiles=dict.fromkeys((*blocks.WORDS, MIXED), 0) | verdicts(page.claims, "stated"),
+        tiles=dict.fromkeys(blocks.WORDS, 0) | verdicts(page.claims, "stated"),
         sections=[(section, _calls(section)) for section in page.sections],
         style=_own("page.css"),
         script=script,

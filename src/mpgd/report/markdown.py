@@ -15,7 +15,7 @@ from mpgd.report.summary import tally_text
 
 FIGURES: Final = "figures"
 CODE: Final = re.compile(r"`([^`<>&\n]+)`")
-ICONS: Final = {"supported": "✓", "contradicted": "✗", "undecided": "–"}
+ICONS: Final = {"supported": "✓", "contradicted": "✗", "mixed": "±", "undecided": "–"}
 Figures = dict[str, str]  # name of the file: SVG
 FILES: Final[Any] = {blocks.Plate: whole, blocks.Landscape: landscape}
 

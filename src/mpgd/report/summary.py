@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from mpgd.experiments.content.blocks import WORDS, Basis, Claim, Finding, Section, Tally
+from mpgd.experiments.content.blocks import WORDS, Basis, Claim, Finding, Section, Tally, Word
 
-MIXED: Final = "mixed"
+MIXED: Final[Word] = "mixed"
 TESTED: Final = " tested as the paper states them"
 SENTENCES: Final[dict[Basis, str]] = {
     "stated": "Of",
@@ -80,7 +80,7 @@ def _overall(found: Sequence[Claim]) -> str:
             of = f"{begin} {counts.total()} claim{'s' if counts.total() > 1 else ''}"
             said.append(f"{of}{TESTED if basis == 'stated' else ''}: {', '.join(parts)}.")
     if any("mixed" in verdicts(found, basis) for basis in SENTENCES):
-        said.append("Mixed: comparisons of one claim disagree.")
+        said.append("Mixed: comparisons of one claim disagree, or the two tests of one do.")
     if others := sum({t.basis for t in claim.tallies}.isdisjoint(SENTENCES) for claim in found):
         said.append(
             f"{others} more were tested on what is not in the paper (other data, a reduced "
@@ -92,7 +92,7 @@ def _overall(found: Sequence[Claim]) -> str:
 def verdicts(found: Iterable[Claim], basis: Basis) -> Counter[str]:
     """Return how many claims have each verdict on a basis, ``mixed`` if comparisons disagree."""
     every = Counter(word for claim in found if (word := _verdict(claim, basis)))
-    return Counter({word: every[word] for word in (*WORDS, MIXED) if every[word]})
+    return Counter({word: every[word] for word in WORDS if every[word]})
 
 
 def _verdict(claim: Claim, basis: Basis) -> str | None:

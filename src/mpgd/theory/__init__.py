@@ -1,5 +1,6 @@
 """The paper's theorems, made runnable, and what a laminar phase does at a finite step."""
 
+from mpgd.theory.crossing import crossing_time
 from mpgd.theory.dimension import Dimension, trajectory_dimension
 from mpgd.theory.exits import ExitRate, exit_rate
 from mpgd.theory.generalization import (
@@ -9,14 +10,13 @@ from mpgd.theory.generalization import (
     worst_gap,
 )
 from mpgd.theory.implicit import ImplicitRegularizer, implicit_regularizer
-from mpgd.theory.phases import (
-    Levels,
-    crossing_time,
-    decay_of,
-    force_of,
-    levels,
-    phase_tail,
+from mpgd.theory.information import (
+    gaussian_information,
+    information_from_samples,
+    mutual_information,
+    renyi_divergence,
 )
+from mpgd.theory.phases import Levels, decay_of, force_of, levels, phase_tail
 from mpgd.theory.stability import Stability, growth_exponent, stability
 from mpgd.theory.tails import TailIndex, tail_index
 
@@ -33,11 +33,15 @@ __all__ = [
     "decay_of",
     "exit_rate",
     "force_of",
+    "gaussian_information",
     "generalization_bound",
     "growth_exponent",
     "implicit_regularizer",
+    "information_from_samples",
     "levels",
+    "mutual_information",
     "phase_tail",
+    "renyi_divergence",
     "stability",
     "tail_index",
     "trajectory_dimension",

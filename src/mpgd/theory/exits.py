@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mpgd.noise.capped import check_longest
 from mpgd.parameters import (
     SIGN_RULES,
     check_beta,
@@ -35,17 +36,9 @@ from mpgd.parameters import (
     check_nonnegative,
     check_positive,
 )
+from mpgd.theory.crossing import PLACES, Gradient, crossing_time, slope_at
 from mpgd.theory.phase_kernel import Recursion, chain
-from mpgd.theory.phases import (
-    PLACES,
-    Gradient,
-    check_longest,
-    constants,
-    crossing_time,
-    phase_tail,
-    slope_at,
-    unit,
-)
+from mpgd.theory.phases import constants, phase_tail, unit
 
 Array = NDArray[np.float64]
 

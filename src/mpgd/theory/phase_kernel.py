@@ -29,7 +29,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpgd.theory.phases import Constants, Gradient, phase_steps, phase_tail, slope_at
+from mpgd.theory.crossing import Gradient, slope_at
+from mpgd.theory.phases import Constants, phase_steps, phase_tail
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -58,6 +59,10 @@ class Recursion:
     def tail(self, n: Array | int) -> Array:
         """Return P(N >= n)."""
         return phase_tail(n, self.gamma, self.longest)
+
+    def mean(self, n: Array | int) -> Array:
+        """Return E min(N, n)."""
+        return phase_steps(n, self.gamma, self.longest)
 
     def marks(self) -> list[int]:
         """Return the lengths whose places are kept."""
@@ -92,7 +97,7 @@ class Kernel:
         """Walk every phase from every point of the grid until nothing moves or all have left."""
         r, x = self.recursion, self.grid
         marks = np.array(r.marks())
-        tail, mean = r.tail(marks), phase_steps(marks, r.gamma)  # P(N >= n), E min(N, n)
+        tail, mean = r.tail(marks), r.mean(marks)  # P(N >= n), E min(N, n)
         alive, held = np.ones(len(x), dtype=bool), np.zeros(len(x))
         still, k = STILL * (x[-1] - x[0]), 0
         for k, (a, b) in enumerate(pairwise(marks.tolist()), 1):
@@ -117,7 +122,7 @@ class Kernel:
         self.killed[rows] += until
         shorter, spent, x[rows] = np.zeros(size), np.zeros(size), place
         shorter[rows] = r.tail(a) - until
-        spent[rows] = phase_steps(n, r.gamma) - phase_steps(a, r.gamma)
+        spent[rows] = r.mean(n) - r.mean(a)
         self._burst(x, shorter)
         self._spend(spent, x, x)
 

@@ -1,4 +1,4 @@
-"""What a laminar phase does at a finite step: force, decay, lengths and crossing times.
+"""What a laminar phase does at a finite step: force, decay and the law of lengths.
 
 While the orbits stay left of y* the values keep to chi c0, and equation (8) is plain descent with
 step eta on another loss, exactly, whatever eta is:
@@ -11,37 +11,31 @@ in gradients, M in curvatures. A visit to Z begins a phase of N laminar steps wi
     P(N >= n) = (H(Y(n)) - H(Y(n+1))) / P(Z),     Y(n) the n-th left preimage of 1,
 
 since H is invariant: of the mass of (0, Y(n)], what does not come from (0, Y(n+1)] comes from Z.
-With phases capped at L steps the law is the same up to L and 0 beyond; then a cycle of a phase and
-its visit has (1 - H(Y(L+1))) / P(Z) steps in the mean, and c1 follows from a mean of zero.
+With phases capped at some longest one the law is that of `mpgd.noise.capped`.
 
 The paper has none of this. The map and its letters: Lim, Wan & Simsekli (2022), Section 2.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mpgd.maps import ThalerMap
+from mpgd.noise.capped import capped_law, check_longest
 from mpgd.noise.driver import values
 from mpgd.parameters import (
     check_finite,
     check_gamma,
-    check_integer,
     check_nonnegative,
     check_positive,
 )
 
 Array = NDArray[np.float64]
-Gradient = Callable[[Array], Array]
 
 WIDE = 1e-4  # the part of n over which a far tail is differenced, so that it keeps its digits
-WALKED = 20_000  # steps that are walked one by one; more of them follow a formula
-PLACES = 4001  # where a slope is looked at between two points
 
 
 @dataclass(frozen=True)
@@ -121,9 +115,12 @@ def phase_tail(n: ArrayLike, gamma: float, longest: int | None = None) -> Array:
         >>> phase_tail([0, 1, 10, 100], 0.6).round(6).tolist()
         [1.0, 0.622874, 0.063244, 0.001411]
         >>> phase_tail([10, 11], 0.6, longest=10).round(6).tolist()
-        [0.063244, 0.0]
+        [0.063666, 0.0]
     """
     T, n = ThalerMap(gamma), np.asarray(n, dtype=np.float64)
+    survival = _survival(gamma, longest)
+    if len(survival):
+        return np.asarray(survival[np.minimum(np.ceil(n).astype(np.int64), len(survival) - 1)])
     middle, half = n + 0.5, np.maximum(0.5, WIDE * n)
     ends = (T.cdf(T.abel_inverse(middle + side * half)) for side in (-1.0, 1.0))
     near, far = ends
@@ -131,21 +128,28 @@ def phase_tail(n: ArrayLike, gamma: float, longest: int | None = None) -> Array:
     return np.asarray(found if longest is None else np.where(n <= longest, found, 0.0))
 
 
-def phase_steps(n: ArrayLike, gamma: float) -> Array:
+def _survival(gamma: float, longest: int | None) -> Array:
+    """Return P(N >= n) for n = 0, 1, ... and a last 0 where a short cap changes the law.
+
+    A phase that is cut leaves the next visit at another place, and so changes the next length too.
+    """
+    held = capped_law(gamma, longest).survival if longest is not None else np.zeros(0)
+    return np.append(held, 0.0) if len(held) else held
+
+
+def phase_steps(n: ArrayLike, gamma: float, longest: int | None = None) -> Array:
     """Return E min(N, n), the sum of P(N >= k) over k = 1 ... n.
 
     Examples:
         >>> bool(np.isclose(phase_steps(3, 0.6), phase_tail([1, 2, 3], 0.6).sum()))
         True
     """
-    T = ThalerMap(gamma)
+    T, survival = ThalerMap(gamma), _survival(gamma, longest)
+    if len(survival):
+        sums = np.cumsum(survival) - survival[0]
+        return np.asarray(sums[np.minimum(np.asarray(n, dtype=np.int64), len(sums) - 1)])
     first, last = (T.cdf(T.abel_inverse(np.asarray(k, dtype=np.float64) + 1.0)) for k in (0, n))
     return np.asarray((first - last) / T.burst_probability)
-
-
-def check_longest(longest: object) -> int | None:
-    """Return the cap on a phase, None or an integer of at least 1."""
-    return None if longest is None else check_integer("longest", longest, 1)
 
 
 @dataclass(frozen=True)
@@ -173,76 +177,9 @@ def constants(gamma: float, longest: int | None = None) -> Constants:
 
     Examples:
         >>> round(constants(0.6, longest=10).burst_probability, 4)
-        0.3149
+        0.314
     """
     gamma, longest = check_gamma(gamma), check_longest(longest)
-    c0, c1 = values(gamma)
     if longest is None:
-        return Constants(ThalerMap(gamma).burst_probability, c0, c1)
-    p = 1.0 / (1.0 + float(phase_steps(longest, gamma)))
-    return Constants(p, c0, -c0 * (1.0 - p) / p)
-
-
-def crossing_time(
-    gradient: Gradient, start: float, wall: float, *, lr: float, force: float
-) -> float:
-    """Return n*, the steps a phase needs to carry x from ``start`` past ``wall``, or inf.
-
-    n* = (1/eta) int dx / (F - R'(x)) as eta -> 0. A step is finite, which adds
-    log((F - R'(wall)) / (F - R'(start))) / 2; where that is not near enough, because few steps are
-    needed, they are walked. Towards a wall on the left the phase has chi = -1.
-
-    Args:
-        gradient: R', on arrays.
-        start: where x is when the phase begins.
-        wall: what it must pass.
-        lr: the step size eta.
-        force: F, above 0.
-
-    Examples:
-        >>> crossing_time(lambda x: x, 0.0, 1.0, lr=0.01, force=1.1)
-        239.0
-        >>> crossing_time(lambda x: x, 0.0, 1.0, lr=0.01, force=0.9)
-        inf
-    """
-    chi = 1.0 if wall >= start else -1.0
-    lr, force = check_positive("lr", lr), check_nonnegative("force", force)
-    x = np.linspace(start, wall, PLACES)
-    if chi * (x[-1] - x[0]) == 0.0:
-        return 0.0
-    speed = force - chi * slope_at(gradient, x)
-    if speed.min() <= 0.0:
-        return math.inf
-    lasts = float(_simpson(1.0 / speed) * abs(wall - start)) / lr
-    if lasts > WALKED:
-        return math.ceil(lasts + 0.5 * math.log(speed[-1] / speed[0]))
-    return _walk(gradient, start, wall, lr, chi * force, int(2 * lasts) + 10)
-
-
-def _walk(
-    gradient: Gradient, start: float, wall: float, lr: float, push: float, most: int
-) -> float:
-    """Return after how many steps of descent on the tilted loss x is past the wall."""
-    x, step = np.array([start]), 0
-    while (wall - x[0]) * push >= 0.0:
-        if step == most:  # steps so long that they turn back where the slope does not
-            return math.inf
-        x = x - lr * (slope_at(gradient, x) - push)
-        step += 1
-    return float(step)
-
-
-def slope_at(gradient: Gradient, x: Array) -> Array:
-    """Return the gradient at ``x``; it must be finite and of x's shape."""
-    found = np.asarray(gradient(x), dtype=np.float64)
-    if found.shape != x.shape or not np.isfinite(found).all():
-        raise ValueError(
-            "gradient must take an array and return finite numbers of its shape, "
-            f"got shape {found.shape} for {x.shape}"
-        )
-    return found
-
-
-def _simpson(y: Array) -> float:
-    """Return the mean of a function given at an odd number of equally spaced points."""
-    return float((y[0] + y[-1] + 4.0 * y[1::2].sum() + 2.0 * y[2:-1:2].sum()) / (3 * (len(y) - 1)))
+        return Constants(ThalerMap(gamma).burst_probability, *values(gamma))
+    return Constants(capped_law(gamma, longest).burst_probability, *values(gamma, longest))

@@ -26,6 +26,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mpgd.noise.capped import check_longest
 from mpgd.parameters import (
     SIGN_RULES,
     check_beta,
@@ -36,7 +37,7 @@ from mpgd.parameters import (
     check_positive,
 )
 from mpgd.theory.exits import sign_chances
-from mpgd.theory.phases import check_longest, constants, decay_of
+from mpgd.theory.phases import constants, decay_of
 
 Array = NDArray[np.float64]
 

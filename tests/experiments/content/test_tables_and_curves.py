@@ -37,9 +37,9 @@ def test_one_wild_run_does_not_move_a_median(middle: Middle, most: float) -> Non
     ("shift", "word"), [(-0.5, "supported"), (0.5, "contradicted"), (0.0, "undecided")]
 )
 def test_a_row_s_verdict_is_the_sign_of_its_difference(shift: float, word: str) -> None:
-    wiggle = [0.1, -0.1, 0.05, -0.05, 0.0]
-    records = [record(GD, seed, 1.0) for seed in range(5)]
-    records += [record(MPGD, seed, 1.0 + shift + wiggle[seed]) for seed in range(5)]
+    wiggle = [0.1, -0.1, 0.05, -0.05, 0.02, -0.02, 0.01, -0.01]
+    records = [record(GD, seed, 1.0) for seed in range(8)]
+    records += [record(MPGD, seed, 1.0 + shift + wiggle[seed]) for seed in range(8)]
     columns = Columns("error", "error", 2, lambda name: "")
     found = scheme_table("", [Setting("here", records, columns)], "lower")
     descent, ours = found.rows

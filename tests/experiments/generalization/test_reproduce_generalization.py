@@ -22,7 +22,7 @@ from mpgd.experiments.generalization.nets import (
     losses_of,
 )
 from mpgd.experiments.generalization.runs import GAMMAS, SCHEMES, Size, Training
-from mpgd.experiments.generalization.verdicts import Verdict, fitted_change, judge, verdicts
+from mpgd.experiments.generalization.verdicts import fitted_change, judged
 
 SMALL = Training(eta=0.5, strength=0.002, steps=1040, hidden=3, every=20, coordinates=5, probes=2)
 SIZE = Size({"digits": SMALL}, 3)
@@ -153,19 +153,6 @@ def test_a_step_has_the_variance_asked_for() -> None:
     assert spread[1:] == pytest.approx([0.09, 0.09], rel=0.1)
 
 
-def test_verdicts_go_by_the_sign_of_the_interval() -> None:
-    below, mixed = np.linspace(-2, -1, 20), np.linspace(-1, 1.1, 20)
-    assert judge("c", below).word == "supported"
-    assert judge("c", -below).word == "contradicted"
-    undecided = judge("c", mixed)
-    assert undecided.word == "undecided"
-    assert f"a difference of {undecided.difference.visible:.3g} would have been seen" in str(
-        undecided
-    )
-    assert "would have been seen" not in str(judge("c", below))
-    assert undecided.difference.visible == pytest.approx(2.8 * mixed.std(ddof=1) / 20**0.5)
-
-
 def test_the_fitted_change_is_that_of_a_line() -> None:
     alpha = 1 / np.array(GAMMAS)
     gaps = np.stack([2 * alpha, 1 - 3 * alpha], axis=1)
@@ -175,6 +162,6 @@ def test_the_fitted_change_is_that_of_a_line() -> None:
 
 def test_the_claims(context: Context) -> None:
     records = {record.run.scheme: record for record in context.store.records()}
-    found = verdicts({scheme: records[scheme] for scheme in SCHEMES})
-    assert all(isinstance(each, Verdict) for each in found)
+    found = judged({scheme: records[scheme] for scheme in SCHEMES})
+    assert {verdict.among for verdict in found} == {4}  # they are judged together
     assert all(d.low <= d.mean <= d.high for d in (each.difference for each in found))

@@ -2,7 +2,7 @@
 
 A case is one row of an experiment's tables. From its runs under protocol ``paper`` one deviation
 is switched on at a time, with the same seeds; a table shows each metric and its difference to
-``paper``, paired by seed, with a bootstrap interval. Its last row is protocol ``released``: all of
+``paper``, paired by seed, with Student's interval. Its last row is protocol ``released``: all of
 them together. ``control`` is no deviation but a check of the method, the text's noise drawn by
 other means, which ought to make no difference.
 

@@ -11,10 +11,11 @@ from mpgd.experiments.comparison import IncompleteError
 from mpgd.experiments.content.blocks import Block, Findings, Panel, Plate, Text, panel
 from mpgd.experiments.content.choose import chosen, commonest, part
 from mpgd.experiments.content.curves import against_gamma, on_the_way
-from mpgd.experiments.content.findings import PROTOCOLS, RULE, findings, under, unfinished
+from mpgd.experiments.content.findings import PROTOCOLS, findings, under, unfinished
 from mpgd.experiments.content.tables import Setting, scheme_table
 from mpgd.experiments.schemes import Scheme
 from mpgd.experiments.store import Record
+from mpgd.experiments.verdicts import RULE
 
 HEADLINES: Final = {
     "validation": "CIFAR-10: MPGD has a higher validation accuracy",

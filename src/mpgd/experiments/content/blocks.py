@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-Word = Literal["supported", "contradicted", "undecided"]
-WORDS: tuple[Word, ...] = ("supported", "contradicted", "undecided")
+Word = Literal["supported", "contradicted", "mixed", "undecided"]
+WORDS: tuple[Word, ...] = ("supported", "contradicted", "mixed", "undecided")
 FEW = 6  # rows of a table that is shown unasked
 ODD = (LookupError, TypeError, ValueError, ArithmeticError, RecursionError)  # of odd records
 # What a claim was tested on: the paper's own text, the authors' scripts, the text with an error

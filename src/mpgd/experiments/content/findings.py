@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import isfinite
 from typing import Final
 
 from mpgd.experiments import EXPERIMENTS, load
@@ -10,18 +9,12 @@ from mpgd.experiments.comparison import Comparison, IncompleteError
 from mpgd.experiments.content.blocks import Basis, Finding, Findings, Missing
 from mpgd.experiments.content.choose import chosen
 from mpgd.experiments.content.tables import Setting
-from mpgd.experiments.statistics import LEAST, Columns, Verdict, by_scheme
+from mpgd.experiments.statistics import Columns, by_scheme
 from mpgd.experiments.store import Record, Run
+from mpgd.experiments.verdicts import RULE, Verdict
 
 PROTOCOLS: Final = {"paper": "as the text says", "released": "as the scripts ran"}
-RULE: Final = (
-    "Rule: runs of two schemes with one seed start alike, so their difference is taken seed by "
-    "seed; a claim is supported if the whole 95 % bootstrap interval of the mean difference has "
-    "the claimed sign, contradicted if it has the other, else undecided, as it is with fewer than "
-    f"{LEAST} seeds. Over several γ the mean is taken, of the seeds in which no run diverged."
-)
 BASES: Final[dict[str, Basis]] = {"product": "stated", "fresh": "corrected"}  # sign rules
-FEW: Final = 20  # seeds, below which a percentile interval is too short
 ByProtocol = Mapping[str, Sequence[Record]]
 
 
@@ -100,16 +93,7 @@ def judged(held: ByProtocol, headlines: Mapping[str, str], comparison: Compariso
 def finding(headline: str, setting: str, verdict: Verdict, digits: int) -> Finding:
     """Return a verdict of the statistics as one of the report."""
     basis: Basis = "stated" if setting.startswith(PROTOCOLS["paper"]) else "scripts"
-    found = verdict.difference
-    reason = f"{found.text(digits)}, median {found.median:+.{digits}f}, {found.count} seeds"
-    reason += ", too few for a sure interval" if found.count < FEW else ""
-    reason += f", {found.diverged} more diverged" if found.diverged else ""
-    if verdict.word == "undecided" and isfinite(found.visible):
-        reason += (
-            f"; a true difference of {found.visible:.{digits}f} would have been seen with "
-            "probability 0.8"
-        )
-    return Finding(headline, setting, verdict.claim, verdict.word, reason, basis)
+    return Finding(headline, setting, verdict.claim, verdict.word, verdict.reason(digits), basis)
 
 
 def under(found: Iterable[Finding], headlines: Mapping[str, str]) -> tuple[Finding, ...]:

@@ -2,7 +2,8 @@
 
 A table of schemes has a row for each scheme: what the paper prints, and under every setting our
 mean and standard deviation and the paired differences to descent and to the Gaussian, each with its
-interval and the verdict on the paper's claim that the scheme is better.
+interval and the verdict on the paper's claim that the scheme is better. The verdicts of a table
+under one setting are judged together.
 """
 
 import re
@@ -12,11 +13,15 @@ from typing import Final
 
 from mpgd.experiments import statistics
 from mpgd.experiments.content.blocks import WORDS, Cell, Column, Findings, Table
-from mpgd.experiments.statistics import BySeed, Columns, Direction, by_scheme, by_seed
+from mpgd.experiments.schemes import Scheme
+from mpgd.experiments.statistics import BySeed, Columns, Difference, Direction, by_scheme, by_seed
 from mpgd.experiments.store import Record
+from mpgd.experiments.verdicts import Verdict, corrected
 
 NUMBER: Final = re.compile(r"[-+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
 SAME_SEEDS: Final = range(1, 6)  # the paper's five
+RIVALS: Final = ("descent", "Gaussian")  # what a scheme is compared with
+Pair = tuple[str, str]  # a scheme and which of these
 
 
 def cell(text: str, word: str | None = None) -> Cell:
@@ -64,16 +69,20 @@ def scheme_table(caption: str, settings: Sequence[Setting], direction: Direction
     ]
     rows = {name: [Cell(name), *(cell(printed[name]) for _ in columns[1:])] for name in known}
     for setting in settings:
-        values, rival = _values(setting), statistics.rivals(setting.records)
+        values = _values(setting)
         counts = sorted(map(len, values.values()))
         again = setting.as_printed and counts[-1] > len(SAME_SEEDS)
-        own = ["ours", *(["seeds 1–5"] if again else ()), "− descent", "− Gaussian"]
+        own = ["ours", *(["seeds 1–5"] if again else ()), *(f"− {to}" for to in RIVALS)]
         seeds = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
         group = f"{setting.title}, {seeds} seed{'s' * (counts[-1] > 1)}"
         columns += [Column(title, group) for title in own]
+        compared = _differences(setting, values, direction)
+        words = _words(compared, known, direction)
         for name, row in rows.items():
-            claimed = direction if known[name].kind == "mpgd" else None
-            row += _compared(name, rival.get(name), setting, values, claimed, again)
+            row += _own(values.get(name), setting.columns.digits, again)
+            for pair in ((name, to) for to in RIVALS):
+                found = compared.get(pair), words.get(pair)
+                row.append(_cell(*found, setting.columns.digits, counts[-1]))
     return Table(caption, tuple(columns), tuple(map(tuple, rows.values())))
 
 
@@ -82,35 +91,46 @@ def _values(setting: Setting) -> Mapping[str, BySeed]:
     return {name: by_seed(each, metric) for name, each in by_scheme(setting.records).items()}
 
 
-def _compared(
-    name: str,
-    rival: str | None,
-    setting: Setting,
-    values: Mapping[str, BySeed],
-    direction: Direction | None,
-    again: bool,
-) -> list[Cell]:
-    """Return the cells of a scheme under one setting; ``direction`` is what is claimed of it."""
-    if name not in values:
-        return [Cell("")] * (4 if again else 3)
-    own, digits = values[name], setting.columns.digits
-    cells = [cell(statistics.summary(own.values()).text(digits))]
-    if again:
-        cells.append(cell(statistics.summary(own[s] for s in SAME_SEEDS if s in own).text(digits)))
-    for other in ("gd", rival):
-        theirs = values.get(other, {}) if other and other != name else {}
-        cells.append(_against(own, theirs, direction, digits))
-    return cells
+def _differences(
+    setting: Setting, values: Mapping[str, BySeed], better: Direction
+) -> dict[Pair, Difference]:
+    """Return every scheme's difference to descent and to its Gaussian, where seeds are shared."""
+    gaussian = statistics.rivals(setting.records)
+    worst = statistics.worst_of(values.values(), better)
+    found = {}
+    for name, own in values.items():
+        for to, other in zip(RIVALS, ("gd", gaussian.get(name)), strict=True):
+            theirs = values.get(other, {}) if other and other != name else {}
+            if set(own) & set(theirs):
+                found[name, to] = statistics.paired(own, theirs, worst)
+    return found
 
 
-def _against(own: BySeed, other: BySeed, direction: Direction | None, digits: int) -> Cell:
-    if not set(own) & set(other):
+def _words(
+    compared: Mapping[Pair, Difference], schemes: Mapping[str, Scheme], direction: Direction
+) -> dict[Pair, str]:
+    """Return the verdicts on the rows of MPGD, of which the paper claims something."""
+    claimed = [pair for pair in compared if schemes[pair[0]].kind == "mpgd"]
+    judged = corrected(Verdict("", direction, compared[pair]) for pair in claimed)
+    return {pair: verdict.word for pair, verdict in zip(claimed, judged, strict=True)}
+
+
+def _own(values: BySeed | None, digits: int, again: bool) -> list[Cell]:
+    """Return a scheme's numbers, and those of the paper's own seeds."""
+    if values is None:
+        return [Cell("")] * (2 if again else 1)
+    first = [values[s] for s in SAME_SEEDS if s in values]
+    shown = [list(values.values()), *([first] if again else ())]
+    return [cell(statistics.summary(each).text(digits)) for each in shown]
+
+
+def _cell(difference: Difference | None, word: str | None, digits: int, most: int) -> Cell:
+    """Return a difference; its seeds are counted where other schemes have more."""
+    if difference is None:
         return Cell("")
-    difference = statistics.paired(own, other)
-    word = statistics.Verdict("", direction, difference).word if direction else None
     text = difference.text(digits)
-    if set(own) != set(other) and difference.count > 1:  # the means are not of the same seeds
-        text += f", {difference.count} seeds"
+    text += f", {difference.count} seeds" if 1 < difference.count < most else ""
+    text += f", {difference.diverged} diverged" if difference.diverged else ""
     return Cell(text, difference.mean, word)
 
 

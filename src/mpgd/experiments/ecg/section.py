@@ -6,11 +6,12 @@ from typing import Any, Final
 from mpgd.experiments.content.blocks import Block, Findings, Missing, Plate, Text, panel
 from mpgd.experiments.content.choose import chosen, commonest
 from mpgd.experiments.content.curves import against_gamma, on_the_way
-from mpgd.experiments.content.findings import PROTOCOLS, RULE, command, findings, unfinished
+from mpgd.experiments.content.findings import PROTOCOLS, command, findings, unfinished
 from mpgd.experiments.content.style import GREY
 from mpgd.experiments.content.tables import Setting, scheme_table
 from mpgd.experiments.ecg.runs import ACCURACY, BETAS, COMPARISON, DEPTHS, FIXED, tasks
 from mpgd.experiments.store import Record, Run
+from mpgd.experiments.verdicts import RULE
 
 HEADLINE: Final = "ECG5000: MPGD has a higher test accuracy"
 SHOWN: Final = 0.55  # the gamma of Figure 3

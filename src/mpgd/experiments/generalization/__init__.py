@@ -3,7 +3,7 @@
 Small networks are trained on the digits of scikit-learn and, where the file is found, on the
 airfoil data, by plain descent, with Gaussian noise and with chaotic noise of several gamma, all at
 equal per-step variance: sigma = mu = s / (eta^gamma sqrt(E v^2)). Two claims get a verdict from
-the 95 % bootstrap interval of a difference paired by seed:
+differences paired by seed:
 
     smaller alpha, smaller gap   fitted change of the worst gap from the largest to the smallest
                                  alpha = 1/gamma, the slope of a line through each seed's gammas;

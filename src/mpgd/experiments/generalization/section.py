@@ -5,13 +5,14 @@ from typing import Final
 
 import numpy as np
 
+from mpgd.experiments import verdicts
 from mpgd.experiments.content.blocks import Block, Finding, Findings, Plate, Text, panel
 from mpgd.experiments.content.choose import commonest, part
 from mpgd.experiments.content.tables import table
 from mpgd.experiments.experiment import Said
 from mpgd.experiments.generalization.figure import PANELS, draw_panel
 from mpgd.experiments.generalization.runs import SCHEMES, TRAININGS
-from mpgd.experiments.generalization.verdicts import Verdict, interval, verdicts
+from mpgd.experiments.generalization.verdicts import interval, judged
 from mpgd.experiments.store import Record
 
 HEADLINES: Final = {
@@ -19,10 +20,10 @@ HEADLINES: Final = {
     "Hessian": "MPGD lowers the trace of the Hessian of a network",
 }
 RULE: Final = (
-    "Rule: the sign of the 95 % bootstrap interval of a difference paired by seed; for the gap, of "
-    "the fitted change from the largest α = 1/γ to the smallest. All noises have equal variance a "
-    "step."
+    f"{verdicts.RULE} For the gap, the difference is the fitted change from the largest α = 1/γ to "
+    "the smallest. All noises have equal variance a step, a study of ours, not the paper's."
 )
+DIGITS: Final = 4  # of a difference
 MEASURED: Final = ("train", "test", "worst gap", "second half", "tail index", "dimension")
 COLUMNS: Final = ("scheme", "α", "σ, μ", *MEASURED, "Hessian trace")
 TERMINAL: Final = ("scheme", "alpha", "sigma, mu", *MEASURED, "Hessian")
@@ -31,7 +32,7 @@ TERMINAL: Final = ("scheme", "alpha", "sigma, mu", *MEASURED, "Hessian")
 def blocks(records: Sequence[Record]) -> list[Block]:
     """Return what the section shows."""
     held = by_data(records)
-    found = [_finding(name, one) for name, each in held.items() for one in verdicts(each)]
+    found = [_finding(name, one) for name, each in held.items() for one in judged(each)]
     panels = []
     for name, each in held.items():
         for quantity, title in PANELS.items():
@@ -77,9 +78,9 @@ def _by_scheme(records: Sequence[Record], name: str) -> dict[str, Record]:
     return {scheme: found[scheme] for scheme in SCHEMES if scheme in found}
 
 
-def _finding(name: str, verdict: Verdict) -> Finding:
+def _finding(name: str, verdict: verdicts.Verdict) -> Finding:
     headline = next(text for word, text in HEADLINES.items() if word in verdict.claim)
-    return Finding(headline, name, verdict.claim, verdict.word, verdict.reason, "stated")
+    return Finding(headline, name, verdict.claim, verdict.word, verdict.reason(DIGITS), "elsewhere")
 
 
 def told(records: Sequence[Record]) -> Iterator[Said]:
@@ -87,8 +88,8 @@ def told(records: Sequence[Record]) -> Iterator[Said]:
     for name, held in by_data(records).items():
         title = f"{name}: mean over seeds ± half the 95 % interval"
         yield title, TERMINAL, [row(record) for record in held.values()]
-        for verdict in verdicts(held):
-            yield f"{name}: {verdict}"
+        for verdict in judged(held):
+            yield f"{name}: {verdict.text(DIGITS)}"
 
 
 def row(record: Record) -> list[str]:

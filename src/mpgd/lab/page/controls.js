@@ -3,7 +3,7 @@
 import { written } from "./plot.js";
 
 export const DEFAULTS = {
-  gamma: 0.7, beta: 0.5, mu: 0.02, sigma: 0.05, eta: 0.01, seed: 0, steps: 2000, scheme: "plain",
+  gamma: 0.7, beta: 0.5, mu: 0.02, sigma: 0.05, eta: 0.01, seed: 0, steps: 2000, force: 2, scheme: "plain",
 };
 
 const level = (s, size) => written(size * s.eta ** s.gamma, 2);
@@ -38,6 +38,10 @@ const SLIDERS = [
   {
     group: "descent", name: "sigma", symbol: "σ", title: "additive size", low: 0, high: 0.5, step: 0.005, most: 1,
     formula: (s) => `+ ${sigma} ${power} <i>v</i><sub>2</sub>, ${sigma}${power} = ${level(s, s.sigma)}`,
+  },
+  {
+    group: "wells", name: "force", symbol: "F", title: "force of a phase", low: 0, high: 8, step: 0.05, most: 20,
+    formula: () => `<i>F</i> = ${sigma} <i>c</i><sub>0</sub> ${eta}<sup>${gamma}−1</sup>, in units of the slope`,
   },
 ];
 

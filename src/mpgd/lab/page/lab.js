@@ -5,7 +5,7 @@ import * as panels from "./panels.js";
 import { written } from "./plot.js";
 
 const NOISE = ["gamma", "beta", "seed", "steps", "scheme"];
-const SOURCES = { orbit: NOISE, sums: NOISE, descent: [...NOISE, "mu", "sigma", "eta"] }; // what each depends on
+const SOURCES = { orbit: NOISE, sums: NOISE, descent: [...NOISE, "mu", "sigma", "eta"], wells: [...NOISE, "eta", "force"] }; // what each depends on
 const DEBOUNCE = 40; // milliseconds
 const LENGTH = 14; // seconds a whole run plays at speed 1
 const still = matchMedia("(prefers-reduced-motion: reduce)");
@@ -92,11 +92,22 @@ function received() {
 // Words ------------------------------------------------------------------------------------------
 
 function words() {
-  const { orbit, sums, descent } = data;
+  const { orbit, sums, descent, wells } = data;
   if (orbit) byId("values").innerHTML = valueWords(orbit);
   if (sums) byId("law").innerHTML = lawWords(sums);
   if (descent) byId("verdict").innerHTML = verdict(descent);
+  if (wells) byId("force-words").innerHTML = forceWords(wells);
   byId("code").textContent = code();
+}
+
+function forceWords({ force, slopes: [wide, narrow], leaves, sigma, schemes, count }) {
+  const can = force > narrow ? "both" : force > wide ? "the wide one only" : "neither";
+  const rate = (x) => (x ? written(x, 2) : "0");
+  const often = leaves ? ` (per unit of time, by one phase: wide ${rate(leaves[0])}, narrow ${rate(leaves[1])})` : "";
+  const ends = Object.entries(schemes).map(([key, { wide: now }]) =>
+    `${panels.WELLS[key].short} <b>${Math.round(100 * now.at(-1))} %</b>`);
+  return `Here <i>F</i> = <b>${written(force)}</b>, <i>σ</i> = ${written(sigma)}: a phase leaves <b>${can}</b>${often}.
+    Of ${count} walkers each, in the wide well at the end: ${ends.join(", ")}.`;
 }
 
 function valueWords({ laminar_value: quiet, burst_value: burst, burst_probability: share }) {
@@ -119,7 +130,7 @@ function verdict({ schemes, runs }) {
 }
 
 function code() {
-  const { gamma, beta, seed, steps, scheme, eta, mu, sigma } = settings;
+  const { gamma, beta, seed, steps, scheme, eta, mu, sigma, force } = settings;
   const signs = scheme === "product" ? ', signs="product"' : "";
   const twins = scheme === "symmetric";
   const values = twins
@@ -133,7 +144,8 @@ noise = mpgd.ChaoticNoise(gamma=${gamma}, beta=${beta}${signs})
 ${values}
 
 optimizer = mpgd.MPGD(model.parameters(), lr=${eta}, mu=${mu}, sigma=${sigma},
-                      gamma=${gamma}, beta=${beta}${signs}${twins ? ", symmetric=True" : ""}, seed=${seed})`;
+                      gamma=${gamma}, beta=${beta}${signs}${twins ? ", symmetric=True" : ""}, seed=${seed})
+mpgd.levels(lr=${eta}, gamma=${gamma}, force=${force}).sigma   # of panel 5`;
 }
 
 // Time -------------------------------------------------------------------------------------------
@@ -154,6 +166,11 @@ function draw() {
   if (data.descent) {
     for (const key of Object.keys(panels.SCHEMES)) panels.drawValley(data.descent, key, k, data.descent.eta);
     panels.drawTrace(data.descent, k, data.descent.eta);
+  }
+  if (data.wells) {
+    for (const key of Object.keys(panels.WELLS)) panels.drawWell(data.wells, key, k);
+    panels.drawSlope(data.wells);
+    panels.drawShare(data.wells, k);
   }
 }
 

@@ -10,6 +10,12 @@ export const SCHEMES = {
   mpgd: { name: "MPGD", short: "MPGD", shape: "diamond" },
 };
 
+export const WELLS = {
+  mpgd: { name: "MPGD", short: "MPGD" },
+  gaussian: { name: "Gaussian noise", short: "Gaussian" },
+  stable: { name: "Stable noise", short: "stable" },
+};
+
 const plots = Object.fromEntries(
   [...document.querySelectorAll("canvas")].map((canvas) => [canvas.dataset.plot, new Plot(canvas)]),
 );
@@ -212,4 +218,93 @@ function names(plot, schemes, most, eta) {
     lowest = Math.max(plot.py(Math.min(end, most)) + 4, lowest + 15);
     plot.label(text, plot.box.right + 6, lowest, { colour, weight: 650 });
   }
+}
+
+const latest = (moments, k) => moments.findLastIndex((moment) => moment <= k);
+
+/** The two wells with walkers of one noise on them; with MPGD also the loss in a phase. */
+export function drawWell({ moments, grid, loss, force, schemes }, key, k) {
+  const plot = plots[`wells-${key}`];
+  const { name, short } = WELLS[key];
+  const now = latest(moments, k);
+  const [first, last] = [grid[0], grid.at(-1)];
+  const narrow = plot.canvas.clientWidth < 170;
+  const axis = key === "mpgd" ? { yName: "loss R", left: narrow ? 34 : 40 } : { left: 12, yTicks: false };
+  plot.begin({ x: [first, last], y: [-1.6, 3], xName: "x", title: narrow ? short : name, ...axis });
+  const height = (x) => {
+    const place = ((x - first) / (last - first)) * (grid.length - 1);
+    const i = Math.min(Math.max(Math.floor(place), 0), grid.length - 2);
+    return loss[i] + (place - i) * (loss[i + 1] - loss[i]);
+  };
+  plot.clipped(() => {
+    plot.line([0, 0], [-1.6, 3], { colour: "grid", width: 1 });
+    if (key === "mpgd") {
+      for (const chi of [-1, 1]) {
+        const tilted = loss.map((r, i) => r - chi * force * grid[i]);
+        plot.line(grid, tilted, { colour: "quiet", width: 1.2, dash: [5, 4], alpha: 0.7 });
+      }
+    }
+    plot.line(grid, loss, { colour: "ink", width: 2 });
+    plot.style(key, 1, 0.6);
+    schemes[key].x[now].forEach((x, i) => {
+      if (x === null) return;
+      const inside = Math.min(Math.max(x, first), last);
+      plot.pen.beginPath();
+      plot.pen.arc(plot.px(inside), plot.py(height(inside)) - 4 - 4 * (i % 4), 3, 0, 2 * Math.PI);
+      plot.pen.fill();
+    });
+    plot.pen.globalAlpha = 1;
+  });
+  const share = `${Math.round(100 * schemes[key].wide[now])} %`;
+  const look = { colour: key, align: "center", weight: 700, size: narrow ? 11 : 14 };
+  plot.label(share, plot.px(1.7), plot.box.bottom - 10, look);
+  plot.label(`${100 - Math.round(100 * schemes[key].wide[now])} %`, plot.px(-0.5), plot.box.bottom - 10, look);
+  describe(`wells-${key}`, `${name}: ${share} of the walkers are in the wide well at step ${moments[now]}.`);
+}
+
+/** The slope with the band of the force: what lies beyond stops every phase. */
+export function drawSlope({ grid, slope, force, slopes: [wide, narrow] }) {
+  const plot = plots.slope;
+  const [first, last] = [grid[0], grid.at(-1)];
+  const reach = 1.15 * Math.max(narrow, Math.min(force, 8));
+  plot.begin({ x: [first, last], y: [-reach, reach], xName: "x", yName: "slope of R", left: 40 });
+  plot.clipped(() => {
+    plot.rectangle(first, -force, last, force, { colour: "quiet", alpha: 0.14 });
+    plot.line([first, last], [0, 0], { colour: "soft", width: 1 });
+    for (const side of [-1, 1]) plot.line([first, last], [side * force, side * force], { colour: "quiet" });
+    plot.line(grid, slope, { colour: "ink", width: 2 });
+    for (const [inside, top] of [[(x) => x > -0.5 && x < 0, narrow], [(x) => x > 0 && x < 1.5, wide]]) {
+      if (top <= force) continue;
+      const stops = grid.map((x, i) => (inside(x) && Math.abs(slope[i]) > force ? slope[i] : null));
+      plot.line(grid, stops, { colour: "burst", width: 4 });
+    }
+  });
+  plot.label("+F", plot.box.right - 24, plot.py(force) + (force > 0.9 * reach ? 14 : -5), { colour: "quiet", weight: 700 });
+  const held = force > narrow ? "no well" : force > wide ? "the narrow well" : "both wells";
+  const corner = { colour: "burst", align: "right", weight: 700 };
+  plot.label(`holds: ${held}`, plot.box.right - 8, plot.box.bottom - 10, corner);
+  describe("slope", `Slopes up to ${written(narrow)} and ${written(wide)}; a force of ${written(force)} is held by ${held}.`);
+}
+
+/** The share of walkers in the wide well over time. */
+export function drawShare({ moments, schemes }, k) {
+  const plot = plots.share;
+  const end = moments.at(-1);
+  plot.begin({ x: [0, end], y: [0, 1], xName: "step k", yName: "share in the wide well", left: 58, right: 76 });
+  const now = latest(moments, k);
+  plot.clipped(() => {
+    plot.line([0, end], [0.5, 0.5], { colour: "soft", width: 1, dash: [2, 4] });
+    for (const [key, { wide }] of Object.entries(schemes)) {
+      plot.line(moments, wide, { colour: key, width: 1, alpha: 0.35 });
+      plot.line(moments, wide, { colour: key, width: 2.4, last: now + 1 });
+    }
+    plot.line([k, k], [0, 1], { colour: "soft", width: 1 });
+  });
+  let lowest = -Infinity;
+  for (const [key, { wide }] of Object.entries(schemes).sort((a, b) => b[1].wide.at(-1) - a[1].wide.at(-1))) {
+    lowest = Math.max(plot.py(wide.at(-1)) + 4, lowest + 15);
+    plot.label(WELLS[key].short, plot.box.right + 6, lowest, { colour: key, weight: 650 });
+  }
+  const said = Object.entries(schemes).map(([key, { wide }]) => `${WELLS[key].name} ${Math.round(100 * wide[now])} %`);
+  describe("share", `Share of walkers in the wide well at step ${k}: ${said.join(", ")}.`);
 }

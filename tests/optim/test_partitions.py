@@ -1,0 +1,83 @@
+"""Two gloo processes: swapped parameters, ZeRO and FSDP1 have the noise of one process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.multiprocessing as mp
+from tests.optim import partitions, workers
+from tests.optim.workers import make_optimizer, odd_net, same_bits, train_odd
+
+pytestmark = pytest.mark.timeout(240)
+TASKS: dict[str, tuple[Any, ...]] = {
+    "swapped": (partitions.swap_under_fsdp,),
+    "zero": (partitions.partition,),
+    "flat": (partitions.flatten,),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run all tasks on two processes, once."""
+    place = tmp_path_factory.mktemp("partitions")
+    mp.start_processes(workers.start_process, (str(place), TASKS), nprocs=2, start_method="spawn")
+    return place
+
+
+def results(folder: Path, name: str) -> list[Any]:
+    return [torch.load(folder / f"{name}{rank}.pt", weights_only=True) for rank in (0, 1)]
+
+
+def alone(kind: str, steps: int) -> Any:
+    """Return the model and the optimizer of one process."""
+    model = odd_net()
+    optimizer = make_optimizer(kind, model.parameters(), engine="torch", symmetric=True)
+    train_odd(model, optimizer, range(steps))
+    return model, optimizer
+
+
+def close(found: Any, expected: Any) -> None:
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b.detach(), rtol=1e-4, atol=1e-5)  # means of two gradients
+
+
+def test_swapped_parameters_keep_the_noise_of_the_whole(folder: Path) -> None:
+    one, other = results(folder, "swapped")
+    assert same_bits(one, other)
+    for kind, found in zip(partitions.KINDS, one, strict=True):
+        model, optimizer = alone(kind, 6)
+        close(found["parameters"], list(model.parameters()))
+        for number, values in optimizer.state_dict()["state"].items():
+            for key, value in values.items():
+                if not value.is_floating_point():
+                    assert same_bits(found["state"][number][key], value)
+
+
+def test_under_zero_the_bits_are_those_of_one_process(folder: Path) -> None:
+    one, other = results(folder, "zero")
+    assert same_bits(one, other)
+    for kind, (whole, resumed) in zip(partitions.KINDS, one, strict=True):
+        model, _ = alone(kind, 10)
+        assert same_bits(resumed, whole)
+        assert same_bits(whole, [p.detach() for p in model.parameters()])
+
+
+def test_under_fsdp1_the_noise_is_that_of_one_process(folder: Path) -> None:
+    one, other = results(folder, "flat")
+    for each in (one, other):
+        del each["errors"]  # each names the shape of its own part
+    assert same_bits(one, other)
+    for kind in partitions.KINDS:
+        model, _ = alone(kind, 6)
+        for layers in (False, True):
+            close(one[f"{kind} {layers}"], list(model.parameters()))
+
+
+def test_what_fsdp1_does_not_say_is_refused(folder: Path) -> None:
+    mixed, unnumbered = results(folder, "flat")[0]["errors"]
+    assert "holds 6 tensors" in mixed
+    assert "wrap the model with use_orig_params=True" in mixed
+    assert "call mpgd.number_parameters(model) on the wrapped model" in unnumbered
