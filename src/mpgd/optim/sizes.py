@@ -12,8 +12,10 @@ phases have at most L steps, that holds to N = L, and beyond the growth is N^(1/
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Iterable, Mapping
+from types import FrameType
 from typing import Any, Final
 
 import torch
@@ -95,8 +97,8 @@ def root_mean_square(tensors: Iterable[Tensor]) -> float:
     """Return the root mean square of all elements of local parts; 0 if there are none.
 
     Examples:
-        >>> root_mean_square([torch.tensor([3.0, -3.0]), torch.tensor([[-3.0]])])
-        3.0
+        >>> root_mean_square([torch.tensor([6.0, -8.0]), torch.zeros(2)])
+        5.0
     """
     total, count = 0.0, 0
     for tensor in tensors:
@@ -134,9 +136,21 @@ def warn_if_large(number: int, group: Mapping[str, Any], settings: Settings) -> 
         f"burst to {short:.2g} times; lower sigma and mu (or force and decay), see "
         "mpgd.perturbation_sizes, or ignore mpgd.PerturbationWarning",
         PerturbationWarning,
-        stacklevel=2,
+        stacklevel=_level_of_user(),
     )
     return True
+
+
+def _level_of_user() -> int:
+    """Return how many calls up the first one is that is neither ours nor torch's."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back and _package(frame) in ("mpgd", "torch"):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 def _is_real(x: Tensor) -> bool:
