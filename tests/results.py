@@ -13,9 +13,13 @@ import numpy as np
 
 from mpgd.experiments import EXPERIMENTS, PROTOCOLS, catalogue, load
 from mpgd.experiments.cifar10.runs import REDUCED
+from mpgd.experiments.compare import runs as compare
+from mpgd.experiments.compare.methods import configurations, methods_of
+from mpgd.experiments.compare.tasks import BY_NAME, SHARES
 from mpgd.experiments.driver.runs import Sizes
 from mpgd.experiments.escape.runs import Sizes as EscapeSizes
 from mpgd.experiments.generalization.runs import Size
+from mpgd.experiments.levels.runs import Size as LevelsSize
 from mpgd.experiments.limit.runs import Sizes as LimitSizes
 from mpgd.experiments.limit.training import one_jump
 from mpgd.experiments.runner import split
@@ -30,6 +34,8 @@ SMALL: dict[str, tuple[Any, ...]] = {  # sizes, where the paper's are too large 
     "limit": (LimitSizes(m=(10, 30, 100)),),
     "generalization": (Size(seeds=len(SEEDS)),),
     "escape": (EscapeSizes(rows=5),),
+    "compare": (compare.Size(("xor", "airfoil", "pruning"), 3, tuning=1, configurations=2),),
+    "levels": (LevelsSize(seeds=3, fresh=3, paths=3),),
 }
 PARTS = tuple(study.name for study in shown(catalogue()))
 Made = tuple[dict[str, Any], dict[str, Any]]
@@ -63,7 +69,19 @@ def invented(name: str) -> Iterator[tuple[Run, Any, Any]]:
 def runs_of(name: str) -> list[Run]:
     """Return the runs of an experiment for three seeds, each once."""
     runs = [run for p in PROTOCOLS for run in load(name).runs(p, SEEDS, *SMALL.get(name, ()))]
+    runs += later_stages() if name == "compare" else []
     return list({run.key: run for run in runs}.values())
+
+
+def later_stages() -> list[Run]:
+    """Return the runs of `compare` that depend on others, as if the first had been the best."""
+    (size,) = SMALL["compare"]
+    chosen: dict[tuple[str, str], Any] = {}
+    for task in map(BY_NAME.__getitem__, size.tasks):
+        for method in methods_of(task):
+            base = chosen.get((task.name, method.base or ""), {"lr": 0.1, "steps": 9})
+            chosen[task.name, method.name] = configurations(task, method, base)[0]
+    return [*compare.stage(size, chosen, first=False), *compare.report_runs(size, chosen)]
 
 
 def _net(run: Run, rng: np.random.Generator) -> Made:
@@ -126,10 +144,24 @@ def _escape(run: Run, rng: np.random.Generator) -> Made:
     return metrics | {name: near for name in names}, {}
 
 
+def _compare(run: Run, rng: np.random.Generator) -> Made:
+    curves = {"share": SHARES, "accuracy": rng.normal(70, 5, len(SHARES))}
+    pruned = run.hyperparameters["data"] == "pruning"
+    return {"score": rng.uniform(0.3, 0.5), "diverged": 0}, curves if pruned else {}
+
+
+def _levels(run: Run, rng: np.random.Generator) -> Made:
+    metrics, _ = _net(run, rng)
+    metrics |= {"growth": rng.uniform(1, 30), "diverged": 0, "curvature": 9.0, "free": 80.0}
+    return metrics, {"weights": rng.standard_normal(5)}
+
+
 REAL = ("noise", "valley")  # quick enough
 MAKERS = {
     "limit": _limit,
     "implicit": _implicit,
     "generalization": _generalization,
     "escape": _escape,
+    "compare": _compare,
+    "levels": _levels,
 }

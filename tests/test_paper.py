@@ -69,6 +69,38 @@ def test_every_place_we_cite_is_in_the_paper() -> None:
     }
 
 
+LIST = re.compile(r"^\| (\w+) \(?([\w.]+)\)? \| [^|]+ \| (.+) \| (`tests/[^`]+`) \|$", re.MULTILINE)
+LISTED = tuple(kind for kind in PAPER if kind not in ("Section", "Appendix"))
+
+
+def listed(text: str) -> list[tuple[str, ...]]:
+    """Return kind, number, name here and test of every row of the list of numbered things."""
+    return LIST.findall(text.split("## Every numbered thing")[1].split("\n## ")[0])
+
+
+def test_every_numbered_thing_is_listed_with_its_name_and_its_test() -> None:
+    rows = listed((ROOT / "docs/from-the-paper.md").read_text())
+    found = [(kind, number) for kind, number, _, _ in rows]
+    assert len(found) == len(set(found))
+    assert set(found) == {(kind, number) for kind in LISTED for number in PAPER[kind]}
+    assert [test for *_, test in rows if not (ROOT / test.strip("`")).is_file()] == []
+    assert all("`" in here or here.startswith("left out") for _, _, here, _ in rows)
+
+
+def test_a_name_in_the_list_is_in_the_sources() -> None:
+    """Every name in back quotes, up to its first bracket or dot, occurs somewhere in src."""
+    source = "\n".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    rows = listed((ROOT / "docs/from-the-paper.md").read_text())
+    names = {name for _, _, here, _ in rows for name in re.findall(r"`\.?(\w+)[`.(]", here)}
+    assert len(names) > 40
+    assert [name for name in sorted(names) if not re.search(rf"\b{name}\b", source)] == []
+
+
+def test_a_row_that_is_missing_is_seen() -> None:
+    text = "## Every numbered thing\n| Table 1 | airfoil | `x` | `tests/test_paper.py` |\n## Next"
+    assert listed(text) == [("Table", "1", "`x`", "`tests/test_paper.py`")]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

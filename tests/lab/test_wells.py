@@ -73,6 +73,8 @@ def test_shares_are_those_of_all_walkers() -> None:
 def test_without_a_force_nobody_moves_and_with_long_steps_all_is_still_json() -> None:
     still = wells(replace(SMALL, force=0.0))
     assert all(held["wide"][-1] == 0.5 for held in still["schemes"].values())
-    wild = wells(replace(SMALL, eta=1.0, force=20.0))  # 24 eta > 2: the steep wall throws x away
+    wild = wells(
+        replace(SMALL, eta=1.0, force=20.0, steps=400)
+    )  # 24 eta > 2: the steep wall throws x away
     assert "Infinity" not in json.dumps(wild)
     assert any(x is None for x in wild["schemes"]["mpgd"]["x"][-1])

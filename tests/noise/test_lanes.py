@@ -89,6 +89,21 @@ def test_all_ways_have_the_words_of_the_reference(
             assert np.array_equal(values, (size[np.abs(unit)] * np.sign(unit)).astype(dtype)), name
 
 
+@pytest.mark.parametrize("longest", [1, 5, 4095, 4096])
+def test_all_ways_cut_phases_alike(longest: int, ways: dict[str, Any]) -> None:
+    """From words in Z that lead to long phases; without the cut they go elsewhere."""
+    start = np.linspace(1, ONE - 1, 512).astype(np.uint32)
+    start[:256] = np.arange(1, 257)  # s near 1 - 2^-18, where phases are longest
+    cut = Reference(0.95, longest=longest).step(ONE - start, np.arange(512), 5)[1]
+    free = Reference(0.95).step(ONE - start, np.arange(512), 5)[1]
+    assert not np.array_equal(cut, free)
+    for name, way in ways.items():
+        words = (ONE - start).astype(np.uint32)
+        noise = ChaoticNoise(0.95, longest=longest)
+        way(words, np.empty(512), np.uint64(0), np.uint64(5), *split(noise))
+        assert np.array_equal(words, cut), name
+
+
 @pytest.mark.parametrize("inside", [True, False])
 def test_all_or_none_in_Z(inside: bool, ways: dict[str, Any]) -> None:
     start = np.linspace(1, ONE - 1, 512) if inside else np.linspace(ONE, 900 * ONE, 512)
@@ -131,10 +146,10 @@ def in_process(code: str, cpu: str, features: str, folder: Any) -> str:
 
 
 def digest() -> str:
-    """Return a digest of words and values after 40 steps, both sign rules."""
+    """Return a digest of words and values after 40 steps, both sign rules, and phases cut."""
     whole = hashlib.sha256()
-    for signs in ("fresh", "product"):
-        noise = ChaoticNoise(0.6, 0.3, signs, engine="numba")
+    for signs, longest in (("fresh", None), ("product", None), ("fresh", 7), ("product", 4100)):
+        noise = ChaoticNoise(0.6, 0.3, signs, engine="numba", longest=longest)
         state = noise.init(5003, seed=3)
         for _ in range(40):
             value, state = noise.step(state)

@@ -167,8 +167,9 @@ def test_a_perturbation_larger_than_the_weights_is_warned_of(
         rf"group 0 is larger than its weights, whose root mean square is 1.6: over "
         rf"{WATCHED_STEPS} steps it comes to about .* times that, one burst to .* times; lower"
     )
-    with pytest.warns(PerturbationWarning, match=text):
+    with pytest.warns(PerturbationWarning, match=text) as found:
         perturb(SGD(weights(), 0.1), **given) if wrap else MPGD(weights(), 0.1, **given)
+    assert [w.filename for w in found] == [__file__]  # where the optimizer was made
 
 
 @pytest.mark.parametrize("wrap", [False, True])

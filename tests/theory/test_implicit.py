@@ -13,6 +13,7 @@ from torch import Tensor
 
 from mpgd import ChaoticNoise
 from mpgd.theory import implicit_regularizer
+from mpgd.theory.implicit_drive import mean_values
 
 Array = NDArray[np.float64]
 
@@ -50,12 +51,23 @@ def coefficient(loss: Callable[[Tensor], Tensor] = pair, x0: Tensor = START, **c
 
 
 def simulated(
-    mu0: float, sigma0: float, beta: float, shared: bool, paths: int = 60_000
+    mu0: float,
+    sigma0: float,
+    beta: float,
+    shared: bool,
+    paths: int = 60_000,
+    noise: ChaoticNoise | None = None,
+    symmetric: bool = False,
 ) -> tuple[float, float]:
     """Return the measured coefficient and its standard error, with gradients written by hand."""
-    noise, m, steps = ChaoticNoise(0.6, beta), 10, 12
-    v1 = noise.path(steps, (1 if shared else 2, paths), seed=90210).numpy() * mu0 * m**-0.6
-    v2 = noise.path(steps, (2, paths), seed=90211).numpy() * sigma0 * m**-0.6
+    noise, m, steps = noise or ChaoticNoise(0.6, beta), 10, 12
+
+    def drawn(rows: int, seed: int, size: float) -> Array:
+        seeds = (seed, seed + 10) if symmetric else (seed,)
+        found = [noise.path(steps, (rows, paths), seed=each).numpy() for each in seeds]
+        return np.asarray((found[0] - found[1] if symmetric else found[0]) * size * m**-0.6)
+
+    v1, v2 = drawn(1 if shared else 2, 90210, mu0), drawn(2, 90211, sigma0)
 
     def excess(eps: float) -> Array:
         x, bar = np.repeat(START.numpy()[:, None], paths, axis=1), START.numpy()
@@ -85,6 +97,52 @@ def test_the_completed_coefficient_is_the_simulated_one(
     assert abs(measured - printed.coefficient) > 3 * stderr
     assert printed.coefficient == completed.trace + completed.third
     assert printed.cross == completed.cross > 0
+
+
+@pytest.mark.parametrize(
+    "noise", [ChaoticNoise(0.6, 0.5), ChaoticNoise(0.6, 0.5, "product", first_sign="positive")]
+)
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_symmetric_variant(noise: ChaoticNoise, shared: bool) -> None:
+    """The difference of two drivers has mean 0 whatever their signs, and twice the covariance."""
+    case: Any = {"sigma0": 0.5, "noise": noise, "shared": shared, "symmetric": True}
+    measured, stderr = simulated(1.0, 0.5, 0.5, shared, noise=noise, symmetric=True)
+    completed, printed = coefficient(**case), coefficient(**case, complete=False)
+    assert completed.first == 0.0
+    assert abs(measured - completed.coefficient) < 3 * stderr < 0.06 * measured
+    assert abs(measured - printed.coefficient) > 3 * stderr
+    along = coefficient(**case, method="pathwise", paths=4000)
+    assert abs(along.coefficient - completed.coefficient) < 4 * along.stderr + 1e-9
+
+
+@pytest.mark.parametrize("first_sign", ["drawn", "positive"])
+@pytest.mark.parametrize("shared", [True, False])
+def test_product_signs_have_a_mean_and_a_first_order(first_sign: str, shared: bool) -> None:
+    noise = ChaoticNoise(0.6, 0.5, "product", first_sign=first_sign)
+    case: Any = {"sigma0": 0.5, "noise": noise, "shared": shared, "with_mean": True}
+    found = coefficient(**case)
+    measured, stderr = simulated(1.0, 0.5, 0.5, shared, noise=noise)
+    assert abs(measured - found.coefficient) < 3 * stderr < 0.06 * measured
+    values = noise.path(6, (400_000,), seed=5).mean(dim=1)
+    expected = mean_values(noise, 6)
+    assert (values - expected).abs().max() < 5e-3 < expected.abs().max()
+    eps, m = 1e-4, 10
+    ends = []
+    for sign in (1.0, -1.0):  # the mean path alone gives the first order
+        x = START.clone()
+        for v in mean_values(noise, 12):
+            slope = torch.as_tensor(_slope(x.numpy()))
+            x = x - slope / m + sign * eps * m**-0.6 * (0.5 * v - v * x)
+        ends.append(float(pair(x)))
+    assert found.first == pytest.approx((ends[0] - ends[1]) / (2 * eps), rel=1e-4)
+    assert abs(found.first) > 1e-3
+
+
+def test_fresh_signs_with_a_first_of_one_have_a_mean_until_the_first_visit() -> None:
+    noise = ChaoticNoise(0.6, 0.5, first_sign="positive")
+    measured = noise.path(6, (400_000,), seed=6).mean(dim=1)
+    assert (measured - mean_values(noise, 6)).abs().max() < 5e-3
+    assert mean_values(noise, 6).abs().max() > 0.02
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.5])
@@ -192,6 +250,7 @@ def test_nothing_is_drawn_from_a_global_generator() -> None:
         ({"steps": 0}, "steps must be an integer >= 1"),
         ({"mu0": -1.0}, "mu0 must lie in"),
         ({"sigma0": float("nan")}, "sigma0 must lie in"),
+        ({"method": "pathwise", "with_mean": True}, r"with_mean=True needs method='exact', got"),
         ({"method": "magic"}, "method must be one of 'exact', 'pathwise'"),
         ({"method": "pathwise", "paths": 1}, "paths must be an integer >= 2"),
         ({"x0": torch.ones(2, 2)}, r"x0 must be a tensor of shape \(d,\), d >= 1, got \(2, 2\)"),
@@ -217,3 +276,10 @@ def test_signs_with_mean_zero_after_all_are_accepted(noise: ChaoticNoise) -> Non
     same = ChaoticNoise(0.6, noise.beta)
     expected = coefficient(noise=same).coefficient
     assert coefficient(noise=noise).coefficient == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_mean_of_capped_phases_is_not_guessed() -> None:
+    capped = ChaoticNoise(0.6, 0.0, "product", first_sign="positive", longest=50)
+    with pytest.raises(ValueError, match=r"mean of noise with a longest phase .* got longest=50"):
+        mean_values(capped, 5)
+    assert not mean_values(ChaoticNoise(0.6, longest=50), 5).any()

@@ -59,6 +59,8 @@ EXPERIMENTS: Final = {
     "escape": Entry(
         "Wells left at a finite step: force, threshold, rates, and which of two wells is preferred"
     ),
+    "compare": Entry("Where does MPGD help? Tuned methods on functions, small data, pruning"),
+    "levels": Entry("The paper's settings as force and decay, what they do, and a recipe"),
 }
 PROTOCOLS: Final = ("paper", "released")
 

@@ -154,7 +154,7 @@ def _place(rows: Tensor) -> slice | Tensor:
 def full_batch(problem: Problem) -> Gradient:
     """Return the gradient on all of the training data."""
     split = problem.split
-    gradient = _gradient(problem, len(split.x_train))
+    gradient = gradient_of(problem, len(split.x_train))
     examples = Examples.of(split.x_train, split.y_train)
     return lambda x: gradient(x, examples)
 
@@ -163,7 +163,7 @@ def mini_batch(problem: Problem, runs: Sequence[Run]) -> Gradient:
     """Return the gradient on a mini-batch of each run's own."""
     split, size = problem.split, runs[0].hyperparameters["batch"]
     batches = [minibatches(run.seed, len(split.x_train), size) for run in runs]
-    gradient = _gradient(problem, size)
+    gradient = gradient_of(problem, size)
 
     def next_gradient(x: Tensor) -> tuple[Tensor, Tensor]:
         chosen = torch.stack([next(batch) for batch in batches])
@@ -172,7 +172,7 @@ def mini_batch(problem: Problem, runs: Sequence[Run]) -> Gradient:
     return next_gradient
 
 
-def _gradient(
+def gradient_of(
     problem: Problem, examples: int
 ) -> Callable[[Tensor, Examples], tuple[Tensor, Tensor]]:
     """Return the gradient in closed form where we have one, else by autograd."""

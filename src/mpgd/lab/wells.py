@@ -29,6 +29,7 @@ SHOWN: Final = 60  # of them drawn
 FRAMES: Final = 250  # at most, moments at which they are drawn
 KINDS: Final = ("mpgd", "gaussian", "stable")
 VIEW: Final = (-1.0, 3.0)  # of x
+GONE: Final = 1e6  # beyond, a walker has run off
 FAR: Final = 3.4, -1.4  # walls that no phase reaches
 
 
@@ -53,12 +54,17 @@ def wells(settings: Settings) -> Numbers:
         "slope": two_slopes(grid).tolist(),
         "schemes": {
             kind: {
-                "x": [finite(torch.from_numpy(row[i, :SHOWN].round(3))) for row in x],
+                "x": [finite(torch.from_numpy(drawn(row[i, :SHOWN]))) for row in x],
                 "wide": (x[:, i] > 0.0).mean(axis=1).tolist(),
             }
             for i, kind in enumerate(KINDS)
         },
     }
+
+
+def drawn(x: Array) -> Array:
+    """Return places as they are sent; who has run off is nowhere."""
+    return np.where(np.abs(x) < GONE, x, np.nan).round(3)
 
 
 def walk(settings: Settings, sigma: float) -> tuple[list[int], Array]:

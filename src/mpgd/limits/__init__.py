@@ -13,6 +13,7 @@
 ``skorokhod``   the J1 and SM1 distances between two step paths
 ``path_functions``  how jumps are filled in: path functions and admissible pairs
 ``path_metrics``    distances in p-variation, with and without jumps filled in
+``phases``      a recursion beside its equation on the same orbit
 ``young``       the integral of one rough path against another, and its bound
 ``equations``   forward and Marcus solutions along one given path
 ``frechet``     the Frechet distance of two graphs in (time, space), which SM1 is
@@ -51,6 +52,8 @@ from mpgd.limits.path_metrics import PathDistance as PathDistance
 from mpgd.limits.path_metrics import alpha_infinity as alpha_infinity
 from mpgd.limits.path_metrics import alpha_p_variation as alpha_p_variation
 from mpgd.limits.path_metrics import sigma_p_variation as sigma_p_variation
+from mpgd.limits.phases import CoupledPaths as CoupledPaths
+from mpgd.limits.phases import coupled_paths as coupled_paths
 from mpgd.limits.skorokhod import skorokhod_distance as skorokhod_distance
 from mpgd.limits.symbol import symbol as symbol
 from mpgd.limits.symbol import symbol_index as symbol_index

@@ -196,11 +196,11 @@ class FastSlow:
             torch.Size([4, 2])
         """
         m, t1, x = check_positive("m", m), check_positive("t1", t1), _solution.start(x0, paths)
-        a, couplings = self._drift_at(m), self._couplings_at(m)
+        a, couplings = self.drift_at(m), self.couplings_at(m)
         _solution.check_drift(a(x), x)
         recorder = _solution.Recorder(times, t1, m, x)
         steps = _solution.steps_until(t1, m)
-        for k, values in enumerate(self._values(couplings, x, m, steps, seed), 1):
+        for k, values in enumerate(self.values(couplings, x, m, steps, seed), 1):
             new = torch.add(x, a(x), alpha=1.0 / m)
             for b, v in zip(couplings, values, strict=True):
                 b.add(new, x, v)
@@ -209,15 +209,17 @@ class FastSlow:
             recorder.keep(k, x)
         return recorder.solution()
 
-    def _drift_at(self, m: float) -> Drift:
+    def drift_at(self, m: float) -> Drift:
+        """Return the drift at one m."""
         return partial(_fixed, self.drift, m) if takes_m(self.drift) else cast(Drift, self.drift)
 
-    def _couplings_at(self, m: float) -> list[Coupling]:
+    def couplings_at(self, m: float) -> list[Coupling]:
+        """Return the couplings at one m."""
         return [
             b.at(m) if isinstance(b, ChangingField) else as_coupling(b) for b, _ in self.couplings
         ]
 
-    def _values(
+    def values(
         self, couplings: Sequence[Coupling], x: Tensor, m: float, steps: int, seed: int
     ) -> Iterator[list[Tensor]]:
         """Yield m^(-1/alpha_i) v_i of every coupling, step by step."""

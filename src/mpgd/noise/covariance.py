@@ -100,6 +100,23 @@ def twisted(gamma: float, t: float, top: int) -> Array:
     return np.asarray(c0 * mass + (c1 - c0) * in_Z)
 
 
+@lru_cache(maxsize=32)
+def twisted_mean(gamma: float, t: float, top: int) -> Array:
+    """Return E[t^N v(y_k)] for k = 0, ..., top, N the visits to Z before step k.
+
+    The same renewal equation as in `twisted`, begun with 1 instead of v.
+    """
+    T, (c0, c1) = ThalerMap(gamma), values(gamma)
+    y, weights = _gauss(T)
+    unbroken, kernels = _kernels(T, y, top)
+    phi = np.ones((top + 1, NODES))
+    for n in range(1, top + 1):
+        phi[n] = unbroken[n] + t * np.einsum("kij,kj->i", kernels[:n], phi[n - 1 :: -1])
+    in_Z = phi @ weights
+    mass = 1.0 - (1.0 - t) * np.concatenate([[0.0], np.cumsum(in_Z[:-1])])
+    return np.asarray(c0 * mass + (c1 - c0) * in_Z)
+
+
 def _gauss(T: ThalerMap) -> tuple[Array, Array]:
     """Return Gauss nodes on Z and their weights with respect to H."""
     x, w = np.polynomial.legendre.leggauss(NODES)

@@ -10,6 +10,12 @@ from mpgd.theory.generalization import (
     worst_gap,
 )
 from mpgd.theory.implicit import ImplicitRegularizer, implicit_regularizer
+from mpgd.theory.information import (
+    gaussian_information,
+    information_from_samples,
+    mutual_information,
+    renyi_divergence,
+)
 from mpgd.theory.phases import Levels, decay_of, force_of, levels, phase_tail
 from mpgd.theory.stability import Stability, growth_exponent, stability
 from mpgd.theory.tails import TailIndex, tail_index
@@ -27,11 +33,15 @@ __all__ = [
     "decay_of",
     "exit_rate",
     "force_of",
+    "gaussian_information",
     "generalization_bound",
     "growth_exponent",
     "implicit_regularizer",
+    "information_from_samples",
     "levels",
+    "mutual_information",
     "phase_tail",
+    "renyi_divergence",
     "stability",
     "tail_index",
     "trajectory_dimension",

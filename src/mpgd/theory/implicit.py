@@ -22,6 +22,12 @@ The paper's proof sets E[v1 phi] to zero because E v1 = 0. But phi_i = -a sum_(j
 autocovariance -a E[v1_i phi_i] = a^2 sum_(j<i) R(i - j) P_ij xbar_j for a shared scalar driver;
 with one driver per coordinate only the diagonal of P_ij enters. Nothing here is small in 1/m.
 
+In the symmetric variant every value is the difference of two independent ones: its mean is 0 for
+every sign rule, and its covariance twice that of one. Drivers whose mean is not 0, such as product
+signs with beta other than 0 and 1, break the hypothesis: E phi is not 0, and E R has the term
+eps grad^T E phi as well. With R(i, j) their covariance, E phi adds to each part what a driver with
+the values E v would give: (E phi)^T Hess E phi / 2 to trace, and so on. ``with_mean=True`` does it.
+
 Reference: Lim, Wan & Simsekli (2022), Theorem 4.3; the derivation is in docs/implicit.md.
 """
 
@@ -35,13 +41,14 @@ from torch.func import grad
 from mpgd.noise import ChaoticNoise
 from mpgd.parameters import (
     check_choice,
+    check_flag,
     check_integer,
     check_nonnegative,
     check_positive,
     check_seed,
 )
-from mpgd.theory.implicit_drive import Drive, covariance
-from mpgd.theory.implicit_exact import exact_parts
+from mpgd.theory.implicit_drive import Drive, covariance, mean_values
+from mpgd.theory.implicit_exact import exact_parts, mean_parts
 from mpgd.theory.implicit_pathwise import pathwise_parts
 
 Loss = Callable[[Tensor], Tensor]
@@ -61,6 +68,7 @@ class ImplicitRegularizer:
         third: -grad^T lambda_k / 2, from the third derivatives.
         cross: the term the paper drops; always given.
         stderr: the standard error of the coefficient, 0 where nothing was drawn.
+        first: grad^T E phi_k, the coefficient of eps; 0 under the theorem's hypothesis.
 
     Examples:
         >>> ImplicitRegularizer(0.75, trace=0.5, third=0.0, cross=0.25, stderr=0.0).cross
@@ -72,6 +80,7 @@ class ImplicitRegularizer:
     third: float
     cross: float
     stderr: float
+    first: float = 0.0
 
 
 def implicit_regularizer(
@@ -85,6 +94,8 @@ def implicit_regularizer(
     noise: Noises,
     shared: bool = True,
     complete: bool = True,
+    symmetric: bool = False,
+    with_mean: bool = False,
     method: str = "exact",
     paths: int = 64,
     seed: int = 0,
@@ -102,6 +113,8 @@ def implicit_regularizer(
         shared: Whether one scalar multiplicative driver serves all coordinates, as in Theorem 4.3,
             or each coordinate has its own.
         complete: With the cross term; False for the coefficient as printed.
+        symmetric: Replace each value by the difference of two independent ones, equation (11).
+        with_mean: Accept drivers whose mean is not 0; ``first`` is then not 0 either. "exact" only.
         method: ``"exact"``: Hessians, third derivatives and the drivers' autocovariances, up to
             200 parameters. ``"pathwise"``: the recursions of phi and psi along paths of the drivers
             by Hessian-vector products, for networks.
@@ -120,12 +133,15 @@ def implicit_regularizer(
     check_choice("method", method, METHODS)
     m, steps = check_positive("m", m), check_integer("steps", steps, 1)
     mu0, sigma0 = check_nonnegative("mu0", mu0), check_nonnegative("sigma0", sigma0)
-    v1, v2 = _noises(noise)
+    check_flag("symmetric", symmetric)
+    check_flag("with_mean", with_mean)
+    v1, v2 = _noises(noise, symmetric or with_mean)
     xbar = _unperturbed(loss, _start(x0), m, steps)
     a, b = mu0 * m**-v1.gamma, sigma0 * m**-v2.gamma
-    drives = [Drive(v1, -a, True, shared, covariance(v1, steps))] if a else []
-    drives += [Drive(v2, b, False, False, covariance(v2, steps))] if b else []
-    stderr = 0.0
+    R1, R2 = (covariance(v, steps, symmetric) for v in (v1, v2))
+    drives = [Drive(v1, -a, True, shared, R1, symmetric)] if a else []
+    drives += [Drive(v2, b, False, False, R2, symmetric)] if b else []
+    stderr = first = 0.0
     if method == "exact":
         if xbar.shape[1] > EXACT_LIMIT:
             raise ValueError(
@@ -133,20 +149,28 @@ def implicit_regularizer(
                 "method='pathwise'"
             )
         trace, third, cross = exact_parts(loss, xbar, m, drives)
+        if with_mean and not symmetric:
+            means = [mean_values(drive.noise, steps) for drive in drives]
+            first, added = mean_parts(loss, xbar, m, drives, means)
+            trace, third, cross = (
+                old + new for old, new in zip((trace, third, cross), added, strict=True)
+            )
+    elif with_mean:
+        raise ValueError("with_mean=True needs method='exact', got method='pathwise'")
     else:
         paths = check_integer("paths", paths, 2)
         (trace, third, cross), stderr = pathwise_parts(
             loss, xbar, m, drives, paths, check_seed(seed), complete
         )
     total = trace + third + cross if complete else trace + third
-    return ImplicitRegularizer(total, trace, third, cross, stderr)
+    return ImplicitRegularizer(total, trace, third, cross, stderr, first)
 
 
-def _noises(noise: object) -> tuple[ChaoticNoise, ChaoticNoise]:
+def _noises(noise: object, any_mean: bool) -> tuple[ChaoticNoise, ChaoticNoise]:
     pair = noise if isinstance(noise, tuple) else (noise, noise)
     if len(pair) != 2 or not all(isinstance(v, ChaoticNoise) for v in pair):
         raise TypeError(f"noise must be a ChaoticNoise or a pair of them, got {noise!r}")
-    for v in pair:
+    for v in () if any_mean else pair:
         _check_mean(v)
     return pair
 
@@ -158,7 +182,7 @@ def _check_mean(v: ChaoticNoise) -> None:
         return
     raise ValueError(
         f"the hypothesis E v = 0 fails for signs={v.signs!r}, first_sign={v.first_sign!r}, "
-        f"beta={v.beta!r}: use signs='fresh' and first_sign='drawn'"
+        f"beta={v.beta!r}: use signs='fresh' and first_sign='drawn', or with_mean=True"
     )
 
 

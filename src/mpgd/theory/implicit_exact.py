@@ -49,6 +49,39 @@ def exact_parts(
     return float((C * H).sum()) / 2, -float(g @ lam) / 2, float(g @ c)
 
 
+def mean_parts(
+    loss: Callable[[Tensor], Tensor],
+    xbar: Tensor,
+    m: float,
+    drives: Sequence[Drive],
+    means: Sequence[Tensor],
+) -> tuple[float, Parts]:
+    """Return grad^T E phi, and what the mean path E phi adds to trace, third and cross.
+
+    Examples:
+        >>> from mpgd import ChaoticNoise
+        >>> drive = Drive(ChaoticNoise(0.6), 3.0, multiply=False, shared=False, R=torch.ones(1, 1))
+        >>> mean_parts(lambda x: (x**2).sum(), torch.ones(2, 1), 2.0, [drive], [torch.ones(1)])
+        (6.0, (9.0, -0.0, 0.0))
+    """
+    d = xbar.shape[1]
+    hessian, one = jacrev(grad(loss)), torch.eye(d).to(xbar)
+    phi, lam, c = xbar.new_zeros(d), xbar.new_zeros(d), xbar.new_zeros(d)
+    for k, x in enumerate(xbar[:-1]):
+        J = one - hessian(x) / m
+        lam = J @ lam + _third(hessian, x, torch.outer(phi, phi)) / m
+        c, old = J @ c, phi
+        phi = J @ phi
+        for drive, mean in zip(drives, means, strict=True):
+            value = float(mean[k])
+            if drive.multiply:
+                c = c + drive.strength * value * old
+            phi = phi + drive.forcing(torch.full_like(x, value), x)
+    g, H = grad(loss)(xbar[-1]), hessian(xbar[-1])
+    parts = float(phi @ H @ phi) / 2, -float(g @ lam) / 2, float(g @ c)
+    return float(g @ phi), parts
+
+
 def _covariance(drives: Sequence[Drive], influences: Sequence[Tensor], d: int) -> Tensor:
     """Return C, the sum over the drivers of sum_ij R_ij M_i M_j^T."""
     C = torch.zeros(d, d, dtype=torch.float64)

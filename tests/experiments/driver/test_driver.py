@@ -15,7 +15,7 @@ from mpgd.experiments.driver import training as noise
 from mpgd.experiments.driver.runs import Sizes
 from mpgd.experiments.experiment import reproduce
 
-SMALL = Sizes(shown=50, steps=(100, 2000), count=4000, orbits=20_000, rounds=20)
+SMALL = Sizes(50, (100, 2000), count=4000, orbits=20_000, rounds=20, begun=4000, begun_steps=100)
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def test_the_figure_is_a_png(context: Context) -> None:
 
 def test_every_run_is_in_the_store(context: Context) -> None:
     parts = [record.run.hyperparameters["part"] for record in context.store.records()]
-    assert sorted(parts) == ["orbit"] * 2 + ["sums"] * 8 + ["tail"]
+    assert sorted(parts) == ["orbit"] * 2 + ["start"] * 2 + ["sums"] * 8 + ["tail"]
     assert not context.store.unreadable
 
 
@@ -45,6 +45,19 @@ def test_only_fresh_signs_keep_the_skewness(context: Context) -> None:
             sampling = 2.2 / np.sqrt(h["count"])  # a perfect sample exceeds it with chance 1e-4
             assert 0 < min(m["ks_limit"], m["ks_symmetric"]) < 0.045 + sampling
     assert nearer == {"fresh": True, "product": False}
+
+
+def test_the_invariant_start_is_nearer_than_the_uniform_one(context: Context) -> None:
+    """The remark of Section 3; points from the invariant law follow it at every k."""
+    begun = {
+        record.run.hyperparameters["start"]: record
+        for record in context.store.records()
+        if record.run.hyperparameters["part"] == "start"
+    }
+    invariant, uniform = begun["invariant"].curves, begun["uniform"].curves
+    assert invariant["k"] == [3, 10, 30, 100]
+    assert max(invariant["points"]) < 2.2 / np.sqrt(4000) < min(uniform["points"])
+    assert invariant["sums"][-1] < uniform["sums"][-1] - 0.01
 
 
 def test_the_laminar_tail_is_the_exact_one(context: Context) -> None:

@@ -13,10 +13,24 @@ from mpgd.experiments import Context
 from mpgd.experiments.experiment import reproduce
 from mpgd.experiments.limit import EXPERIMENT, training
 from mpgd.experiments.limit import runs as limit
-from mpgd.experiments.limit.runs import LOSSES, SIZES, Sizes
+from mpgd.experiments.limit.further_section import rate
+from mpgd.experiments.limit.runs import LOSSES, SIZES, Further, Sizes
 from mpgd.experiments.store import Record
 
-SMALL = Sizes(m=(10, 300), paths=1500, reference=2000, steps=25, resamples=5, joint=100)
+FEW = Further(
+    m=(30, 1000),
+    gammas=(0.6, 0.8),
+    gammas_m=(30,),
+    points=(10, 1000),
+    paths=1500,
+    reference=2000,
+    coupled_m=(50, 300),
+    coupled=12,
+    read=100,
+    sample=10,
+    sample_read=20,
+)
+SMALL = Sizes((10, 300), 1500, 2000, steps=25, resamples=5, joint=100, further=FEW)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +58,7 @@ def pick(records: list[Record], part: str, **wanted: object) -> list[Record]:
 def test_there_is_a_figure_per_case(context: Context) -> None:
     names = {f"limit-{loss.replace(' ', '-')}-{kind}.png" for loss in LOSSES for kind in SIZES}
     figures = {path.name: path for path in context.out.glob("*.png")}
-    assert set(figures) == names | {"limit-rotation.png"}
+    assert set(figures) == names | {"limit-rotation.png", "limit-paths.png"}
     assert all(path.read_bytes()[:4] == b"\x89PNG" for path in figures.values())
 
 
@@ -70,6 +84,38 @@ def test_product_signs_tend_to_the_symmetric_equation(records: list[Record]) -> 
         assert far.metrics["ks"] < far.metrics["claimed_ks"]
     fresh = pick(records, "law", loss="quadratic", kind="additive", beta=0.5, signs="fresh")
     assert "claimed_ks" not in fresh[-1].metrics
+
+
+def test_two_drivers_with_different_alphas_tend_to_their_equation(records: list[Record]) -> None:
+    few, many = pick(records, "two drivers")
+    assert many.metrics["ks"] < 0.6 * few.metrics["ks"]
+
+
+def test_other_gammas_are_as_near_as_their_driver(records: list[Record]) -> None:
+    for record in pick(records, "gamma"):
+        assert record.metrics["ks"] < record.metrics["driver"] + 1.5 * record.metrics["noise"]
+    slow, slower = (pick(records, "gamma", gamma=g, symmetric=False)[0] for g in (0.6, 0.8))
+    assert slower.metrics["driver"] > 2.0 * slow.metrics["driver"]
+
+
+def test_the_risk_of_many_points_is_near_the_population_s(records: list[Record]) -> None:
+    """M = n: the drifts come near in C^gamma, and the laws follow."""
+    few, many = pick(records, "points")
+    assert many.metrics["holder"] < 0.5 * few.metrics["holder"]
+    assert many.metrics["ks"] < 0.6 * few.metrics["ks"]
+
+
+def test_paths_come_near_in_sm1_and_not_in_j1(records: list[Record]) -> None:
+    for loss in LOSSES:
+        few, many = pick(records, "paths", loss=loss)
+        assert np.median(many.curves["sm1"]) < 0.9 * np.median(few.curves["sm1"])
+        for record in (few, many):
+            pairs = zip(record.curves["sm1"], record.curves["j1"], strict=True)
+            assert all(near <= far + 0.02 for near, far in pairs)
+        assert many.metrics["squares"] < few.metrics["squares"]
+    fall, low, high = rate(pick(records, "paths", loss="quadratic"), "sm1")
+    assert low <= fall <= high
+    assert fall < 0.0
 
 
 def test_one_jump_ends_where_marcus_says(records: list[Record]) -> None:

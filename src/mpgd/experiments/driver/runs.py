@@ -17,6 +17,9 @@ NEEDS: Final = {  # of each part
         (("quantile", "limit_quantile"), ("density",), ("edges",)),
     ),
     "tail": Needs(("visits",), (("n", "longer", "measured", "exact"),)),
+    "start": Needs(
+        ("sampling",), (("k", "sums", "points"),), choices={"start": ("invariant", "uniform")}
+    ),
 }
 PARTS: Final = Needs(choices={"part": tuple(NEEDS)})
 
@@ -30,6 +33,8 @@ class Sizes:
     count: int = 40_000  # sums of each kind
     orbits: int = 100_000  # orbits whose laminar phases are measured
     rounds: int = 1000  # steps of each of them
+    begun: int = 10_000  # orbits of the map from each of two starts
+    begun_steps: int = 1000
 
 
 FULL: Final = Sizes()
@@ -46,7 +51,9 @@ def tasks(protocol: str, seeds: Sequence[int], sizes: Sizes = FULL) -> list[Run]
     for signs in FIRST_SIGN:
         found.append(_run(signs, part="orbit", beta=BETAS[0], steps=sizes.shown))
     tail = {"part": "tail", "beta": 0.0, "steps": sizes.rounds, "orbits": sizes.orbits}
-    return [*found, _run("fresh", **tail)]
+    begun = {"part": "start", "beta": 0.0, "steps": sizes.begun_steps, "count": sizes.begun}
+    starts = [_run("fresh", **begun, start=start) for start in ("invariant", "uniform")]
+    return [*found, _run("fresh", **tail), *starts]
 
 
 def _run(signs: str, **hyperparameters: Any) -> Run:

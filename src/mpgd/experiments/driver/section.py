@@ -12,7 +12,7 @@ from mpgd.experiments.content import tables
 from mpgd.experiments.content.blocks import Finding, Findings, Panel, Plate, Text, panel
 from mpgd.experiments.content.choose import commonest, known, part
 from mpgd.experiments.content.findings import BASES
-from mpgd.experiments.driver import figure
+from mpgd.experiments.driver import figure, starts
 from mpgd.experiments.driver.runs import GAMMA
 from mpgd.experiments.driver.training import PROBABILITIES, noise_of
 from mpgd.experiments.experiment import Said
@@ -52,7 +52,29 @@ def blocks(records: Sequence[Record]) -> list[content.Block]:
             map(sums_row, sums),
         ),
         tail_table(tail),
+        *_starts(records),
     ]
+
+
+def _starts(records: Sequence[Record]) -> list[content.Block]:
+    """Return what the start does, if it was simulated."""
+    mine = commonest(part(records, part="start"), "count", "steps")
+    if len(mine) < 2:
+        return []
+    text = (
+        "The paper remarks that sums converge faster from the invariant law than from the uniform "
+        "one. Both tend to the same limit; from some ten steps on the invariant start is nearer, "
+        "and points from the uniform start are still off their law after 300 steps."
+    )
+    drawn = panel("Distances for both starts fall with k.", starts.draw_starts, mine)
+    return [Text(text), Plate("starts", "Both starts.", (drawn,)), start_table(mine)]
+
+
+def start_table(records: Sequence[Record]) -> content.Table:
+    """Return the distances for both starts."""
+    caption = "Kolmogorov distance of sums to the limit / of points to the invariant law, after k"
+    k = [f"k = {each:,}" for each in records[0].curves["k"]]
+    return tables.table(caption, ["start", *k], map(starts.row, records))
 
 
 def findings(sums: Sequence[Record]) -> list[Finding]:
@@ -122,6 +144,8 @@ def told(records: Sequence[Record]) -> Iterator[Said]:
         f"a perfect sample of this size has {sums[0].metrics['ks_of_exact_draws']:.4f} on average"
     )
     yield tables.told(tail_table(tail))
+    if begun := part(records, part="start"):
+        yield tables.told(start_table(begun))
 
 
 def sums_row(record: Record) -> list[str]:

@@ -45,6 +45,10 @@ def work(task: Run) -> Found:
     if h["part"] == "orbit":
         y, v = orbit(noise, h["steps"], seed)
         return {}, {"y": y, "v": v}
+    if h["part"] == "start":
+        from mpgd.experiments.driver.starts import from_start
+
+        return from_start(noise, h["start"], h["steps"], h["count"], seed)
     return laminar_tail(noise, h["orbits"], h["steps"], seed)
 
 

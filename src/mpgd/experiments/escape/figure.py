@@ -99,7 +99,7 @@ def draw_kinds(ax: Any, records: Sequence[Record], title: str) -> None:
     """Draw the exit rate of all noises against sigma."""
     for kind, color in COLORS.items():
         own = sorted(
-            (r for r in records if r.run.scheme == kind), key=lambda r: setting(r, "sigma")
+            (r for r in records if setting(r, "kind") == kind), key=lambda r: setting(r, "sigma")
         )
         sigma = [setting(r, "sigma") for r in own]
         measured(ax, sigma, own, color=color, label=NAMES[kind])
@@ -152,7 +152,9 @@ def draw_shares(ax: Any, records: Sequence[Record], title: str) -> None:
         ax.axvline(slope, color=GREY, lw=0.8, ls=":")
     ax.axhline(0.5, color=GREY, lw=0.6)
     for kind, color in COLORS.items():
-        own = sorted((r for r in records if r.run.scheme == kind), key=lambda r: r.metrics["force"])
+        own = sorted(
+            (r for r in records if setting(r, "kind") == kind), key=lambda r: r.metrics["force"]
+        )
         force = [r.metrics["force"] for r in own]
         measured(ax, force, own, "share", color=color, label=NAMES[kind])
         if kind == "mpgd":

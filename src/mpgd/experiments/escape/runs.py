@@ -13,6 +13,8 @@ GAMMA: Final = 0.6
 SIGMA: Final = 0.3
 SEED: Final = 1
 KINDS: Final = ("mpgd", "gaussian", "stable")
+ROTATIONS: Final = ("aligned", "rotated")
+DIMENSIONS: Final = (2, 10)
 ETAS: Final = (0.05, 0.02, 0.01, 0.005, 0.002)
 FORCES: Final = (1.2, 1.7, 2.4, 3.4, 4.8, 7.0)  # in the two wells
 BROAD: Final = 0.6  # sigma in the two wells
@@ -41,7 +43,10 @@ NEEDS: Final = {
         choices={"well": tuple(WELLS), "kind": KINDS},
     ),
     "share": Needs(("share", "low", "high", "force"), choices={"kind": KINDS}),
-    "dimension": Needs((*COUNTED, "one_phase")),
+    "dimension": Needs(
+        (*COUNTED, "one_phase"),
+        choices={"rotation": ROTATIONS, "dimension": DIMENSIONS},
+    ),
     "map": Needs(curves=(("eta",), ("sigma",))),
 }
 CHAOTIC: Final = {  # what theory adds for MPGD
@@ -113,9 +118,9 @@ def _shares(sizes: Sizes) -> Iterator[Run]:
 def _dimensions(sizes: Sizes) -> Iterator[Run]:
     usual = {"part": "dimension", "gamma": GAMMA, "sigma": SIGMA, "beta": 0.0}
     usual |= {"exits": sizes.fewer, "time": sizes.time / 2}
-    for dimension in (2, 10):
+    for dimension in DIMENSIONS:
         walkers = max(1, sizes.walkers // (2 * dimension))
-        for rotation in ("aligned", "rotated"):
+        for rotation in ROTATIONS:
             for eta in (0.005, 0.002, 0.001):
                 h = {"dimension": dimension, "rotation": rotation, "walkers": walkers}
                 yield _run("mpgd", **usual | h | {"eta": eta})

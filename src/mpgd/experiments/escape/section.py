@@ -5,11 +5,11 @@ from typing import Final
 
 from mpgd.experiments.comparison import IncompleteError
 from mpgd.experiments.content.blocks import Block, Finding, Findings, Panel, Plate, Text, panel
-from mpgd.experiments.content.choose import commonest, part
+from mpgd.experiments.content.choose import commonest, known, part
 from mpgd.experiments.content.tables import told as as_told
 from mpgd.experiments.escape import figure
 from mpgd.experiments.escape.figure import setting
-from mpgd.experiments.escape.runs import NEEDS, SIGMA
+from mpgd.experiments.escape.runs import KINDS, NEEDS, SIGMA
 from mpgd.experiments.escape.tables import (
     box_table,
     by_step,
@@ -32,6 +32,7 @@ RULE: Final = (
 
 def blocks(records: Sequence[Record]) -> list[Block]:
     """Return what the section shows."""
+    records = known(records, KINDS)
     if lacking := [name for name in NEEDS if not part(records, part=name)]:
         raise IncompleteError(f"no {' and no '.join(lacking)}")
     rates = commonest(part(records, part="rate"), "walkers")

@@ -17,7 +17,7 @@ RATE_COLUMNS: Final = ("measured", "exits", "phase to phase", "ratio", "one phas
 def plain(rates: Sequence[Record], kind: str | None = "mpgd") -> list[Record]:
     """Return the records of the quadratic well at the usual gamma, symmetric and not capped."""
     found = part(rates, well="quadratic", gamma=GAMMA, beta=0.0, longest=None)
-    return [r for r in found if kind in (None, r.run.scheme)]
+    return [r for r in found if kind in (None, setting(r, "kind"))]
 
 
 def by_step(rates: Sequence[Record]) -> list[Record]:
@@ -97,10 +97,12 @@ def noise_table(rates: Sequence[Record]) -> Table:
     """Return the table of the other noises beside MPGD in the quadratic well."""
     own = [r for r in plain(rates, kind=None) if setting(r, "sigma") in (0.3, 0.6, 1.0)]
     own = [r for r in own if setting(r, "eta") in (0.02, 0.005)]
-    own.sort(key=lambda r: (setting(r, "eta"), setting(r, "sigma"), KINDS.index(r.run.scheme)))
+    own.sort(
+        key=lambda r: (setting(r, "eta"), setting(r, "sigma"), KINDS.index(setting(r, "kind")))
+    )
     rows = [
         [
-            NAMES[r.run.scheme],
+            NAMES[setting(r, "kind")],
             f"{setting(r, 'sigma'):g}",
             f"{setting(r, 'eta'):g}",
             _measured(r),
@@ -120,14 +122,14 @@ def noise_table(rates: Sequence[Record]) -> Table:
 
 def share_table(shares: Sequence[Record]) -> Table:
     """Return the table of the time in the wide well."""
-    own = sorted(shares, key=lambda r: (KINDS.index(r.run.scheme), r.metrics["force"]))
+    own = sorted(shares, key=lambda r: (KINDS.index(setting(r, "kind")), r.metrics["force"]))
     rows = []
     for r in own:
-        m, chaotic = r.metrics, r.run.scheme == "mpgd"
+        m, chaotic = r.metrics, setting(r, "kind") == "mpgd"
         named = ("theory", "long_run", "by_rates", "levy")
         rows.append(
             [
-                NAMES[r.run.scheme],
+                NAMES[setting(r, "kind")],
                 f"{m['force']:.2f}",
                 f"{setting(r, 'eta'):.2g}",
                 f"{m['share']:.3f} [{m['low']:.3f}, {m['high']:.3f}]",
@@ -145,12 +147,11 @@ def share_table(shares: Sequence[Record]) -> Table:
 
 def box_table(boxes: Sequence[Record]) -> Table:
     """Return the table of boxes in more dimensions."""
-    kinds = ("aligned", "rotated")
     own = sorted(
         boxes,
         key=lambda r: (
             setting(r, "dimension"),
-            kinds.index(setting(r, "rotation")),
+            setting(r, "rotation"),
             -setting(r, "eta"),
         ),
     )

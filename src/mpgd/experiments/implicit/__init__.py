@@ -12,7 +12,7 @@ Reference: Lim, Wan & Simsekli (2022), Theorem 4.3.
 """
 
 from mpgd.experiments.experiment import Experiment, Part
-from mpgd.experiments.implicit.runs import NEEDS, label, tasks
+from mpgd.experiments.implicit.runs import NEEDS, RATIO, RATIO_NEEDS, label, tasks
 from mpgd.experiments.implicit.section import blocks, told
 from mpgd.experiments.implicit.training import train
 
@@ -21,7 +21,7 @@ EXPERIMENT = Experiment(
     runs=tasks,
     train=train,
     told=told,
-    needs=lambda run: NEEDS,
+    needs=lambda run: RATIO_NEEDS if run.scheme == RATIO else NEEDS,
     section=Part("Theorem 4.3 against simulation", blocks, place=9),
     seeded=False,
     largest=lambda run: 1,

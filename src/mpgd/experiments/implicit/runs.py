@@ -86,18 +86,50 @@ class Case:
 
 @dataclass(frozen=True)
 class Counts:
-    """Numbers of paths, of the small losses and of the network."""
+    """Numbers of paths, of the small losses and of the network; m of the study of the ratio."""
 
     small: int = 100_000
     network: int = 20_000
+    ratio: tuple[int, ...] = (5, 20, 80, 160)
 
 
 FULL: Final = Counts()
+RATIO: Final = "ratio"  # the scheme of the study of a remark
+RATIO_SIZES: Final = ((0.0, 1.0), (1.0, 0.0))  # mu0, sigma0
+RATIO_NEEDS: Final = Needs(("trace", "third", "cross"), choices={"regime": ("fixed", "limit")})
+FIXED_STEPS: Final = 10
 
 
 def tasks(protocol: str, seeds: Sequence[int], counts: Counts = FULL) -> list[Run]:
     """Return every run; there is one protocol, and one seed."""
-    return [_run(name, case, counts) for name in PROBLEMS for case in cases(name)]
+    found = [_run(name, case, counts) for name in PROBLEMS for case in cases(name)]
+    return found + ratio_runs(counts)
+
+
+def ratio_runs(counts: Counts = FULL) -> list[Run]:
+    """Return the runs for the remark that the lambda term is at most C/m times the trace term.
+
+    At a fixed number of steps, and at k = 2 m, the regime of Theorem 4.1.
+    """
+    return [
+        Run(
+            "implicit",
+            "paper",
+            RATIO,
+            {
+                "gamma": GAMMA,
+                "mu0": mu0,
+                "sigma0": sigma0,
+                "m": m,
+                "regime": regime,
+                "steps": steps,
+            },
+            seed=0,
+        )
+        for mu0, sigma0 in RATIO_SIZES
+        for m in counts.ratio
+        for regime, steps in (("fixed", FIXED_STEPS), ("limit", 2 * m))
+    ]
 
 
 def cases(name: str) -> list[Case]:
@@ -135,4 +167,7 @@ def describe(case: Case) -> str:
 
 def label(task: Run) -> str:
     """Return how a run is named in the progress."""
+    if task.scheme == RATIO:
+        h = task.hyperparameters
+        return f"ratio, mu0 {h['mu0']:g}, sigma0 {h['sigma0']:g}, m {h['m']}, {h['steps']} steps"
     return f"{task.scheme}: {describe(case_of(task))}"

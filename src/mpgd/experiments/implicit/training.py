@@ -9,7 +9,15 @@ import torch
 from torch import Tensor
 from torch.func import grad, vmap
 
-from mpgd.experiments.implicit.runs import EPSILONS, GAMMA, PROBLEMS, Case, Problem, case_of
+from mpgd.experiments.implicit.runs import (
+    EPSILONS,
+    GAMMA,
+    PROBLEMS,
+    RATIO,
+    Case,
+    Problem,
+    case_of,
+)
 from mpgd.experiments.store import Run
 from mpgd.experiments.training import Found, Result
 from mpgd.noise import ChaoticNoise
@@ -51,8 +59,25 @@ def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
         yield run, *work(run)
 
 
+def ratio(task: Run) -> dict[str, float]:
+    """Return the parts of the coefficient on the two-parameter quartic, exactly."""
+    h, problem = task.hyperparameters, PROBLEMS["pair"]
+    found = implicit_regularizer(
+        problem.loss,
+        problem.start,
+        m=h["m"],
+        steps=h["steps"],
+        mu0=h["mu0"],
+        sigma0=h["sigma0"],
+        noise=ChaoticNoise(h["gamma"]),
+    )
+    return {"trace": found.trace, "third": found.third, "cross": found.cross}
+
+
 def work(task: Run) -> Found:
     """Return the measured coefficient and what the theorem says, with D(eps) as curves."""
+    if task.scheme == RATIO:
+        return ratio(task), {}
     problem, case, count = PROBLEMS[task.scheme], case_of(task), task.hyperparameters["count"]
     D = measure(problem, case, count, task.seed)
     c2 = torch.tensor(RICHARDSON, dtype=torch.float64) @ D

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -42,6 +42,23 @@ LOSSES: Final = {
 
 
 @dataclass(frozen=True)
+class Further:
+    """How much is simulated of what goes beyond one loss, one gamma and one time."""
+
+    m: tuple[int, ...] = (30, 100, 300, 1000, 3000)  # of two drivers at once
+    gammas: tuple[float, ...] = (0.55, 0.6, 0.7, 0.8)
+    gammas_m: tuple[int, ...] = (30, 300, 3000)
+    points: tuple[int, ...] = (10, 100, 1000, 10_000)  # n = m, training points and steps
+    paths: int = 4_000
+    reference: int = 8_000
+    coupled_m: tuple[int, ...] = (100, 300, 1000, 3000)
+    coupled: int = 40  # paths, for each m
+    read: int = 250  # times at which they are read for SM1
+    sample: int = 60  # paths in the energy distance under SM1, of losses in one dimension
+    sample_read: int = 40
+
+
+@dataclass(frozen=True)
 class Sizes:
     """How much is simulated."""
 
@@ -51,6 +68,7 @@ class Sizes:
     steps: int = 300  # of the equation, per unit of time
     resamples: int = 60  # of the bootstrap
     joint: int = 800  # vectors in the valley's energy distance, which costs their number squared
+    further: Further = Further()
 
 
 FULL: Final = Sizes()
@@ -65,7 +83,12 @@ NEEDS: Final = {  # of each part
     ),
     "rotation": Needs(("marcus", "ito"), (("radius", "marcus_radius", "ito_radius"),)),
     "jump": Needs(curves=(("n", "x", "y", "gap"),)),
+    "two drivers": Needs(("ks", "noise")),
+    "gamma": Needs(("ks", "driver", "noise")),
+    "points": Needs(("ks", "own_ks", "noise", "holder")),
+    "paths": Needs(("p_variation", "squares"), (("sm1", "j1"),), choices={"loss": tuple(LOSSES)}),
 }
+FIRST: Final = ("driver", "law", "rotation", "jump")  # parts that the section cannot do without
 PARTS: Final = Needs(choices={"part": tuple(NEEDS)})
 
 
@@ -76,7 +99,7 @@ def tasks(protocol: str, seeds: Sequence[int], sizes: Sizes = FULL) -> list[Run]
 
 def _every(sizes: Sizes) -> Iterator[Run]:
     """Yield every run; those that share a sample of the equation follow one another."""
-    size = {name: value for name, value in asdict(sizes).items() if name != "m"}
+    size = {name: value for name, value in asdict(sizes).items() if name not in ("m", "further")}
     for beta, signs in SERIES:
         for m in sizes.m:
             h = {"part": "driver", "beta": beta, "m": m, "reference": sizes.reference}
@@ -90,6 +113,26 @@ def _every(sizes: Sizes) -> Iterator[Run]:
     yield Run("limit", "paper", "fresh", {"part": "jump", "theta": JUMP}, SEED)
     for m in sizes.m:
         yield Run("limit", "paper", "fresh", {"part": "rotation", "m": m} | size, SEED)
+    for h in _further(sizes.further, sizes.steps):
+        yield Run("limit", "paper", "fresh", h, SEED)
+
+
+def _further(sizes: Further, steps: int) -> Iterator[dict[str, Any]]:
+    """Yield the hyperparameters of the runs beyond one loss, one gamma and one time."""
+    size = {"paths": sizes.paths, "reference": sizes.reference, "steps": steps}
+    for m in sizes.m:
+        yield {"part": "two drivers", "m": m} | size
+    for gamma in sizes.gammas:
+        for symmetric in (False, True):
+            for m in sizes.gammas_m:
+                yield {"part": "gamma", "gamma": gamma, "symmetric": symmetric, "m": m} | size
+    for n in sizes.points:
+        yield {"part": "points", "m": n} | size
+    read = {"paths": sizes.coupled, "read": sizes.read}
+    read |= {"sample": sizes.sample, "sample_read": sizes.sample_read, "steps": steps}
+    for loss in LOSSES:
+        for m in sizes.coupled_m:
+            yield {"part": "paths", "loss": loss, "m": m} | read
 
 
 def label(task: Run) -> str:

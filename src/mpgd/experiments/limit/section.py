@@ -11,8 +11,8 @@ from mpgd.experiments.content.findings import BASES
 from mpgd.experiments.content.tables import table
 from mpgd.experiments.driver.runs import FIRST_SIGN
 from mpgd.experiments.experiment import Said
-from mpgd.experiments.limit import figure
-from mpgd.experiments.limit.runs import GAMMA, LOSSES, NEEDS, SIZES, TIMES
+from mpgd.experiments.limit import figure, further_section
+from mpgd.experiments.limit.runs import FIRST, GAMMA, LOSSES, SIZES, TIMES
 from mpgd.experiments.store import Record
 
 HEADLINE: Final = "Theorem 4.1: small steps tend to the Marcus equation"
@@ -28,7 +28,7 @@ SIZE: Final = ("paths", "reference", "steps", "resamples", "joint")
 def blocks(records: Sequence[Record]) -> list[Block]:
     """Return what the section shows."""
     records = known(records, FIRST_SIGN)
-    if lacking := [name for name in NEEDS if not part(records, part=name)]:
+    if lacking := [name for name in FIRST if not part(records, part=name)]:
         raise IncompleteError(f"no {' and no '.join(lacking)}")
     law = commonest(part(records, part="law"), *SIZE)
     drivers = commonest(part(records, part="driver"), "reference")
@@ -69,6 +69,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             "and `product` that to the symmetric one; `driver` is the driver's own distance to the "
             "stable law after m steps; for `rotation` they are Wasserstein distances."
         ),
+        *further_section.blocks(records),
     ]
 
 
@@ -147,6 +148,8 @@ def _ordered(records: Sequence[Record]) -> list[Record]:
 
 def told(records: Sequence[Record]) -> Iterator[Said]:
     """Yield the table of all distances, and what its words mean."""
+    yield from further_section.told(records)
+    records = [record for name in FIRST for record in part(records, part=name)]
     law = part(records, part="law")
     steps = list(dict.fromkeys(figure.steps(record) for record in law))
     yield (
@@ -200,3 +203,4 @@ def figures(records: Sequence[Record]) -> Iterator[Block]:
     circle, *others = _rotation(jump, rotations)
     gap = panel("How far the end of the jump is from either integral.", figure.draw_gap, jump)
     yield Plate("limit-rotation", "The rotation", (circle, gap, *others))
+    yield from further_section.figures(records)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from mpgd.experiments.driver.runs import FIRST_SIGN
 from mpgd.experiments.driver.training import ks_distance
+from mpgd.experiments.limit import further
 from mpgd.experiments.limit.runs import GAMMA, LOSSES, SIZES, TIMES
 from mpgd.experiments.store import Run
 from mpgd.experiments.training import Found, Result
@@ -36,6 +37,7 @@ def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
 def work(task: Run) -> Found:
     """Return metrics and curves of a run."""
     parts = {"driver": driver_error, "law": compare, "jump": one_jump, "rotation": rotation}
+    parts |= further.PARTS
     return parts[task.hyperparameters["part"]](task)
 
 

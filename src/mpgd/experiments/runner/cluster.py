@@ -25,7 +25,7 @@ def on_cluster(context: Context, batches: Sequence[Batch], train: Train) -> Iter
 def places(context: Context) -> int:
     """Return how many batches the cluster's workers can train at the same time."""
     with _client(context) as client:
-        return max(1, sum(client.nthreads().values()))  # none may have come yet
+        return max(1, int(sum(client.nthreads().values())))  # none may have come yet
 
 
 def _client(context: Context) -> Any:

@@ -1,0 +1,46 @@
+"""Where does MPGD help? Tuned methods on test functions, small data, a plateau and pruning.
+
+Every method is tuned among as many configurations, with the same seeds, on validation rows; the
+best one is run with 20 fresh seeds and measured on test rows. The protocol and the hypotheses were
+written before the first run: `docs/compare-protocol.md`.
+"""
+
+from functools import partial
+
+from mpgd.experiments import Context
+from mpgd.experiments.compare.runs import FULL, Size, run_stages, tasks
+from mpgd.experiments.compare.section import blocks, told
+from mpgd.experiments.compare.tasks import BY_NAME
+from mpgd.experiments.compare.training import LARGEST, train
+from mpgd.experiments.data.small import AIRFOIL, ECG5000
+from mpgd.experiments.data.sources import locate
+from mpgd.experiments.experiment import Experiment, Part, draw, tell
+from mpgd.experiments.schema import Needs
+
+SOURCES = {"airfoil": AIRFOIL, "ecg": ECG5000, "plateau": ECG5000}
+
+
+def run(context: Context, size: Size = FULL) -> None:
+    """Tune, report on fresh seeds, print the tables and draw the figure."""
+    for source in {SOURCES[name] for name in size.tasks if name in SOURCES}:
+        for name in source.files:  # a missing file is an error before any work
+            locate(source, name, context.data)
+    records = run_stages(context, partial(train, data=context.data), LARGEST, size)
+    tell(context, told(records))
+    draw(context, EXPERIMENT, records)
+
+
+EXPERIMENT = Experiment(
+    name="compare",
+    runs=tasks,
+    train=train,
+    told=told,
+    needs=lambda run: Needs(("score", "diverged"), choices={"data": BY_NAME}),
+    section=Part("Where does MPGD help?", blocks, place=13),
+    data=(AIRFOIL, ECG5000),
+    on_request=True,
+    seeded=False,
+    largest=lambda run: LARGEST,
+    figures=blocks,
+    run=run,
+)
