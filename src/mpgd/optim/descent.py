@@ -272,10 +272,10 @@ def check_torchs(group: dict[str, Any]) -> None:
     """Raise if a group's lr, or a keyword of torch's optimizers, is not what it must be."""
     check_learning_rate(group["lr"])
     check_flag("maximize", group["maximize"])
-    for name in ("foreach", "fused"):
-        if group[name] is not None:
+    for name in ("foreach", "fused"):  # which earlier checkpoints lack
+        if group.get(name) is not None:
             check_flag(name, group[name])
-    if group["foreach"] and group["fused"]:
+    if group.get("foreach") and group.get("fused"):
         raise ValueError("foreach and fused must not both be True: leave one of them out")
 
 

@@ -60,6 +60,7 @@ def perturb(
         stream: a name or number; optimizers of one training with other streams have other noise.
 
     Examples:
+        >>> import torch
         >>> model = torch.nn.Linear(3, 1)
         >>> optimizer = perturb(torch.optim.AdamW(model.parameters(), lr=1e-3), sigma=0.1)
         >>> model(torch.ones(5, 3)).square().mean().backward()
