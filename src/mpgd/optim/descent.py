@@ -85,7 +85,7 @@ class MPGD(Optimizer):
 
     Examples:
         >>> model = torch.nn.Linear(3, 1)
-        >>> optimizer = MPGD(model.parameters(), lr=0.1, mu=0.01, sigma=0.02, gamma=0.6, beta=0.5)
+        >>> optimizer = MPGD(model.parameters(), lr=0.1, force=0.006, gamma=0.6, stop=750)
         >>> model(torch.ones(5, 3)).square().mean().backward()
         >>> optimizer.step()
         >>> optimizer.zero_grad()
