@@ -9,15 +9,19 @@ JAX_VENV := .venv-jax
 JAX_INSTALLED := $(JAX_VENV)/.installed
 GPU_VENV := .venv-gpu
 GPU_INSTALLED := $(GPU_VENV)/.installed
+CLIENTS_VENV := .venv-clients
+CLIENTS_INSTALLED := $(CLIENTS_VENV)/.installed
+CLIENTS := lightning accelerate transformers skorch schedulefree pytorch_optimizer
 PIP_OPTIONS := --quiet --disable-pip-version-check --constraint constraints.txt
 PIP := $(BIN)/python -m pip install $(PIP_OPTIONS)
 JAX_PIP := $(JAX_VENV)/bin/python -m pip install $(PIP_OPTIONS)
 GPU_PIP := $(GPU_VENV)/bin/python -m pip install $(PIP_OPTIONS)
+CLIENTS_PIP := $(CLIENTS_VENV)/bin/python -m pip install $(PIP_OPTIONS) --constraint constraints-clients.txt
 GPU_RUN := $(if $(wildcard /dev/nvidia0 /dev/kfd),,TRITON_INTERPRET=1)
 TEST_WORKERS ?= 2
 WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 
-.PHONY: reproduce lab test lint generic without-numba gpu jax bench docs clean
+.PHONY: reproduce lab test lint generic without-numba gpu jax clients bench docs clean
 
 reproduce: $(INSTALLED)
 	$(BIN)/mpgd reproduce --out results --workers $(WORKERS)
@@ -26,13 +30,19 @@ lab: $(INSTALLED)
 	$(BIN)/mpgd lab
 
 test: $(INSTALLED) lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal --ignore tests/jax
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal --ignore tests/jax \
+		--ignore tests/clients
 
 # JAX has an environment of its own, so that nobody else has to install it. Products of bfloat16
 # matrices by torch's oneDNN end some CPUs' processes, so it is told to use older instructions.
 jax: $(JAX_INSTALLED)
 	OMP_NUM_THREADS=1 ONEDNN_MAX_CPU_ISA=AVX512_CORE $(JAX_VENV)/bin/python -m pytest \
 		-n $(TEST_WORKERS) --dist worksteal tests/jax
+
+# The examples of docs/integrations.md; other libraries' own warnings are no failures.
+clients: $(CLIENTS_INSTALLED)
+	OMP_NUM_THREADS=1 $(CLIENTS_VENV)/bin/python -m pytest -W default -n $(TEST_WORKERS) \
+		--dist worksteal tests/clients
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -87,5 +97,13 @@ $(GPU_INSTALLED): pyproject.toml constraints.txt
 	$(GPU_PIP) --editable ".[fast,gpu]" pytest pytest-timeout pytest-xdist
 	touch $@
 
+# torch is named again, so that no client brings another.
+$(CLIENTS_INSTALLED): pyproject.toml constraints.txt constraints-clients.txt
+	$(PYTHON) -m venv $(CLIENTS_VENV)
+	$(CLIENTS_PIP) "$$(grep '^torch==' constraints.txt)"
+	$(CLIENTS_PIP) "$$(grep '^torch==' constraints.txt)" --editable ".[fast]" $(CLIENTS) \
+		pytest pytest-timeout pytest-xdist
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(JAX_VENV) $(GPU_VENV) results site
+	rm -rf $(VENV) $(JAX_VENV) $(GPU_VENV) $(CLIENTS_VENV) results site

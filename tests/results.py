@@ -108,6 +108,11 @@ def _limit(run: Run, rng: np.random.Generator) -> Made:
         return {"marcus": near, "ito": 0.5}, radii
     if h["part"] == "driver":
         return {"ks": near}, {}
+    if h["part"] == "paths":
+        sizes = {"sm1": rng.uniform(0.1, 0.2, 9), "j1": rng.uniform(0.2, 0.3, 9)}
+        return {"energy": near, "p_variation": 3.0, "squares": near}, sizes
+    if h["part"] in ("two drivers", "gamma", "points"):
+        return {name: near for name in ("ks", "noise", "driver", "own_ks", "holder")}, {}
     grid = np.linspace(-1, 1, 20)
     curves: dict[str, Any] = {"times": [0.5, 1.0], "grid": grid}
     curves |= {name: (1 + grid) / 2 for name in ("cdf", "limit_cdf")}
@@ -118,6 +123,8 @@ def _limit(run: Run, rng: np.random.Generator) -> Made:
 
 
 def _implicit(run: Run, rng: np.random.Generator) -> Made:
+    if run.scheme == "ratio":
+        return {"trace": 0.2, "third": 0.05, "cross": 0.1}, {}
     completed = rng.uniform(0.1, 0.2)
     printed = completed * (0.7 if run.hyperparameters["mu0"] else 1.0)
     metrics = {"completed": completed, "measured": completed * 1.001, "printed": printed}

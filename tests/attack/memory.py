@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FILES = ("optim/test_memory.py", "optim/test_temporaries.py", "noise/test_threads.py")
+FILES = ("optim/test_memory.py", "optim/test_temporaries.py", "optim/test_gradients.py")
 
 
 class Outcomes:

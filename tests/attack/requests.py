@@ -79,10 +79,10 @@ def answered(lab: Lab, sent: bytes, hangs_up: bool) -> str | None:
                 return None
             line.shutdown(socket.SHUT_WR)
             answer = b"".join(iter(lambda: line.recv(65536), b""))
-        except ConnectionError:
-            return None  # it hung up
         except TimeoutError:
             return "no answer"
+        except OSError:
+            return None  # it hung up
     head, _, body = answer.partition(b"\r\n\r\n")
     if head.startswith(b"HTTP/1.1 500"):
         return f"an internal error: {body[:200]!r}"

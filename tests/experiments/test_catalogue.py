@@ -32,6 +32,8 @@ DIGESTS = {  # how many runs an experiment has for three seeds, SHA-256 of their
     "implicit": (36, "076ec3c9d9331f95681377cbe684a19e437bb7007cd79968870c31556f21a954"),
     "generalization": (12, "fdb0d2bde31bac2528115406e430adf865ca6767775d906b038569f66b0db2c8"),
     "escape": (75, "32977c0e7906eb70df1c900bfc93f48b5ed1256c858536bd17efad92890f4e78"),
+    "compare": (846, "6dd5c498d56de56110c7e42cf86abb376bdef5efc4d80a764e8cc57d1b21c307"),
+    "levels": (1410, "3c24d1e98df25ea489aff03fc2002eac59071c0507ce304b55bea12e2110d66c"),
 }
 GPU = (90, "f2a05b5f52916cd9219cc8e77027c4ada5f5fc9fecdb63174674059973bdf851")
 

@@ -2,7 +2,7 @@
 
     import mpgd.jax
 
-    optimizer = mpgd.jax.mpgd(0.1, mu=0.01, sigma=0.02, gamma=0.6)
+    optimizer = mpgd.jax.mpgd(0.1, force=0.006, gamma=0.6, stop=750)
 
 The driver is made of 32-bit integers, so its words are torch's words in every bit, with x64 and
 without. Parameters agree with torch to rounding only: XLA contracts multiplications and additions

@@ -109,7 +109,7 @@ class MPGD(Optimizer):
 
     Examples:
         >>> model = torch.nn.Linear(3, 1)
-        >>> optimizer = MPGD(model.parameters(), lr=0.1, mu=0.01, sigma=0.02, gamma=0.6, beta=0.5)
+        >>> optimizer = MPGD(model.parameters(), lr=0.1, force=0.006, gamma=0.6, stop=750)
         >>> model(torch.ones(5, 3)).square().mean().backward()
         >>> optimizer.step()
         >>> optimizer.zero_grad()
@@ -338,10 +338,10 @@ def check_torchs(group: dict[str, Any]) -> None:
     """Raise if a group's lr, or a keyword of torch's optimizers, is not what it must be."""
     check_learning_rate(group["lr"])
     check_flag("maximize", group["maximize"])
-    for name in ("foreach", "fused"):
-        if group[name] is not None:
+    for name in ("foreach", "fused"):  # which earlier checkpoints lack
+        if group.get(name) is not None:
             check_flag(name, group[name])
-    if group["foreach"] and group["fused"]:
+    if group.get("foreach") and group.get("fused"):
         raise ValueError("foreach and fused must not both be True: leave one of them out")
     check_direction(group)
 

@@ -64,6 +64,7 @@ def perturb(
             only the sum of its step and the perturbation is rounded.
 
     Examples:
+        >>> import torch
         >>> model = torch.nn.Linear(3, 1)
         >>> optimizer = perturb(torch.optim.AdamW(model.parameters(), lr=1e-3), sigma=0.1)
         >>> model(torch.ones(5, 3)).square().mean().backward()
