@@ -1,6 +1,6 @@
 """How often the rule of verdicts is wrong on tables without any effect, and how intervals cover.
 
-    python -m benchmarks.verdicts [--tables 2000]
+    python -m benchmarks.verdicts [--count 2000]
 
 A table has descent, a Gaussian and six schemes, all with the same law, so that every verdict is
 false; runs of one seed share a part of their outcome. Laws: normal, Student's t with 3 degrees, a
@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import levy_stable
 
-from mpgd.experiments.statistics import interval, paired, worst_of
-from mpgd.experiments.verdicts import Verdict, corrected
+from mpgd.experiments.statistics import Verdict, corrected, interval, paired, worst_of
 
 SEEDS: Final = (5, 8, 20, 100)
 SCHEMES: Final = 6
@@ -77,8 +76,8 @@ def coverage(law: Law, seeds: int, samples: int) -> float:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.verdicts", description=__doc__)
-    parser.add_argument("--tables", type=int, default=2000)
-    count = parser.parse_args().tables
+    parser.add_argument("--count", type=int, default=2000)
+    count = parser.parse_args().count
     print(f"{count} tables of {2 * SCHEMES} claims: false verdict | mixed or verdict | coverage")
     for name, law in LAWS.items():
         for seeds in SEEDS:

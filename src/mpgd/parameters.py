@@ -18,6 +18,7 @@ FIRST_SIGNS: Final = ("drawn", "positive")
 ENGINES: Final = ("torch", "numba", "triton")
 MAX_SEED: Final = 2**63 - 1
 MAX_STREAM: Final = 2**64 - 1
+LONGEST_PHASE: Final = 2**30 + 2**12 - 1  # steps that a word of `mpgd.noise.word` can hold
 LARGEST_GAMMA: Final = 0.99
 
 
@@ -100,6 +101,11 @@ def check_integer(name: str, value: object, low: int, high: int | None = None) -
     if number < low or (high is not None and number > high):
         raise ValueError(f"{name} must be {rule}, got {value!r}")
     return number
+
+
+def check_longest(longest: object) -> int | None:
+    """Return ``longest``, None or a number of steps that a word can hold."""
+    return None if longest is None else check_integer("longest", longest, 1, LONGEST_PHASE)
 
 
 def check_seed(seed: object) -> int:

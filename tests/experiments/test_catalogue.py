@@ -20,7 +20,7 @@ from mpgd.maps.tables import DRIVER_VERSION
 
 RECORDS = Path(__file__).parents[1] / "data" / "records"
 DIGESTS = {  # how many runs an experiment has for three seeds, SHA-256 of their sorted keys
-    "noise": (11, "229862fa0ad5f4e526a3f6a454f3562073c17982f9cac9ef0e6f323c66c4fdba"),
+    "noise": (13, "efb1074df962f40181d6066eec3f23a04511ec3690f886bb7bd9090ed755f92d"),
     "valley": (52, "3605915949cd60d3433b92c3e44399dd184818bcae8c2b583c92df1da660898a"),
     "airfoil": (186, "2d17ca8fa306c796572ec610ccf4c5a9a3c3f1eb51f845990dd7966b02dfc92c"),
     "ecg": (168, "318a87a15172decf0ed7bfaed92454e1a6159a145767902f9e37d76fc9ac1c64"),
@@ -28,8 +28,8 @@ DIGESTS = {  # how many runs an experiment has for three seeds, SHA-256 of their
     "audit": (252, "d4d61666aac52958e5b71b523170f7d3f11f3ec29d8936e44167eb42d4196172"),
     "cifar10": (90, "0c3714d9ad680869be3e6ee758bba4b4f7900815a0face07fbe11587dcf82fdf"),
     "cifar10_step": (1, "8b92627ac77cd61a7e2aba306efd0fa3e7f7a03c0c0c4c084ed183c73200bb32"),
-    "limit": (204, "1a769712f2a29106a2cbfe27ccd241a764057d7211d090b6a0c816fbe2c0e3a8"),
-    "implicit": (36, "076ec3c9d9331f95681377cbe684a19e437bb7007cd79968870c31556f21a954"),
+    "limit": (249, "eacad1020acd378ece05c3dc70d75dd59c7760e847a3d7a39e88d90979fea7ad"),
+    "implicit": (52, "61f946b0e8ed9b420cffd2d8289049a3c911d2dd5a7ebba4a1a904fb679a603f"),
     "generalization": (12, "fdb0d2bde31bac2528115406e430adf865ca6767775d906b038569f66b0db2c8"),
     "escape": (75, "32977c0e7906eb70df1c900bfc93f48b5ed1256c858536bd17efad92890f4e78"),
     "compare": (846, "6dd5c498d56de56110c7e42cf86abb376bdef5efc4d80a764e8cc57d1b21c307"),

@@ -74,7 +74,7 @@ def test_a_file_is_reproduced_and_its_section_is_on_the_page(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], workers: str
 ) -> None:
     out = tmp_path / "out"
-    arguments = ["--out", str(out), "--seeds", "5", "--workers", workers]
+    arguments = ["--out", str(out), "--seeds", "8", "--workers", workers]
     assert cli.main(["reproduce", str(file), *arguments]) == cli.OK
     shown = capsys.readouterr().out
     assert "bowl: Descent into a bowl" in shown

@@ -12,13 +12,13 @@ from mpgd.experiments.statistics import (
     Columns,
     average,
     by_scheme,
+    claim,
     interval,
     paired,
     summary,
     worst_of,
 )
 from mpgd.experiments.store import Record
-from mpgd.experiments.verdicts import claim
 
 
 def records(scheme: Scheme, values: list[float]) -> list[Record]:

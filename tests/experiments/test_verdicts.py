@@ -7,9 +7,17 @@ import pytest
 from benchmarks.verdicts import LAWS, false_verdicts
 
 from mpgd.experiments.schemes import Scheme, runs_of
-from mpgd.experiments.statistics import Difference, Direction, interval, paired
+from mpgd.experiments.statistics import (
+    Difference,
+    Direction,
+    Verdict,
+    claim,
+    corrected,
+    holm,
+    interval,
+    paired,
+)
 from mpgd.experiments.store import Record
-from mpgd.experiments.verdicts import Verdict, claim, corrected, holm
 
 
 def found(mean: float, rank: float, p_mean: float, p_rank: float, count: int = 9) -> Difference:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
+import mpmath as mp
 import numpy as np
 import pytest
 
@@ -321,3 +323,12 @@ def test_a_folder_in_the_place_of_the_file_is_no_error(
     a_folder(path)
     thaler_tables.cache_clear()
     assert_same(thaler_tables(0.6), fresh[0.6])
+
+
+def test_a_caller_with_few_digits_does_not_change_the_tables(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Cosines are kept between calls; those of 15 digits were once taken for those of 60."""
+    monkeypatch.setattr(abel, "_cosines", lru_cache(abel._cosines.__wrapped__))
+    abel.chebyshev_coefficients([mp.mpf(1)] * tables.RETURN_NODES)
+    assert compute_tables(0.6).fingerprint == FINGERPRINTS[0.6]

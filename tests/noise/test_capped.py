@@ -14,10 +14,12 @@ from tests.noise.integer_reference import Reference
 from mpgd import ChaoticNoise, NoiseState, ThalerMap
 from mpgd.limits import limit_law
 from mpgd.noise import position
-from mpgd.noise.capped import capped_law, magnitude
+from mpgd.noise.capped import capped_law
 from mpgd.noise.counter import make_key, step_key
+from mpgd.noise.driver import magnitude
 from mpgd.noise.engines import has_numba
 from mpgd.noise.word import FAR, FRACTION, LONG, LONGEST, MAGNITUDE, ONE
+from mpgd.parameters import LONGEST_PHASE
 
 ENGINES = ["torch", "numba"] if has_numba() else ["torch"]
 CAPS = [1, 3, 10, 100, FAR - 1, FAR, 5000, LONGEST]
@@ -77,6 +79,7 @@ def test_the_largest_word_is_the_longest_phase_with_its_fraction_unknown() -> No
         MAGNITUDE,
     ]
     assert magnitude(None) == MAGNITUDE
+    assert LONGEST == LONGEST_PHASE
     assert all(magnitude(n) & FRACTION == 0 for n in (1, 7, FAR - 1))
 
 

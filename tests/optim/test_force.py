@@ -121,7 +121,7 @@ def test_groups_say_force_where_the_default_says_sigma_and_the_other_way_round()
     optimizer.add_param_group({"params": [c], "decay": M})
     assert optimizer.param_groups[2]["decay"] == M
     assert optimizer.param_groups[2]["sigma"] == 0.2
-    wrapped = perturb(torch.optim.SGD([{"params": [d], "sigma": 0.1}], 0.1), force=F)
+    wrapped = perturb(torch.optim.SGD([{"params": [d], "perturbation.sigma": 0.1}], 0.1), force=F)
     wrapped.add_param_group({"params": parameters([2])})
     assert [s.sigma > 0 for s in wrapped._settings()] == [True, True]
     exponents = [s.exponents[1] for s in wrapped._settings()]

@@ -14,9 +14,16 @@ from mpgd.experiments.content.blocks import Table
 from mpgd.experiments.content.tables import Setting, scheme_table, told
 from mpgd.experiments.experiment import Said
 from mpgd.experiments.schemes import Scheme, gaussian_of
-from mpgd.experiments.statistics import Columns, by_scheme, grouped
+from mpgd.experiments.statistics import (
+    Columns,
+    Groups,
+    Verdict,
+    by_scheme,
+    claim,
+    corrected,
+    grouped,
+)
 from mpgd.experiments.store import Record
-from mpgd.experiments.verdicts import Groups, Verdict, claim, corrected
 
 
 class IncompleteError(LookupError):

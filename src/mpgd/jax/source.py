@@ -13,7 +13,6 @@ from jax import Array
 from mpgd.jax import orbits
 from mpgd.jax.elements import element_index
 from mpgd.jax.pairs import Pair, make_key, step_key
-from mpgd.noise.capped import check_longest
 from mpgd.noise.driver import Driver, make_driver
 from mpgd.parameters import (
     FIRST_SIGNS,
@@ -22,6 +21,7 @@ from mpgd.parameters import (
     check_choice,
     check_gamma,
     check_integer,
+    check_longest,
     check_seed,
     check_shape,
 )

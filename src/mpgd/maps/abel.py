@@ -263,13 +263,14 @@ def unit_nodes(count: int) -> list[Number]:
 
 def chebyshev_coefficients(values: list[Number]) -> list[Number]:
     """Return the Chebyshev coefficients of the interpolant of ``values`` at the unit nodes."""
-    cosines = _cosines(len(values))
+    cosines = _cosines(len(values), mp.mp.prec)
     rows = [mp.fdot(values, row) * 2 / len(values) for row in cosines]
     return [rows[0] / 2, *rows[1:]]
 
 
 @lru_cache(maxsize=8)
-def _cosines(count: int) -> Table:
+def _cosines(count: int, precision: int) -> Table:
+    # The precision is an argument so that a caller with few digits does not fix them for all.
     angles = [[mp.pi * j * (2 * k + 1) / (2 * count) for k in range(count)] for j in range(count)]
     return [[mp.cos(angle) for angle in row] for row in angles]
 

@@ -37,8 +37,7 @@ from numpy.typing import NDArray
 
 from mpgd.maps.rows import INPUT_BITS, Rows, from_values, read, solve
 from mpgd.maps.tables import RETURN_ROW_BITS, ThalerTables, thaler_tables
-from mpgd.noise.word import FAR, FRACTION_BITS, LONG, LONGEST
-from mpgd.parameters import check_integer
+from mpgd.noise.word import FAR
 
 Array = NDArray[np.float64]
 
@@ -90,22 +89,6 @@ class CappedLaw:
             return np.maximum(own - self.cut, 0.0) / (1.0 - self.cut)
         sums = np.append(np.cumsum(self.survival[::-1])[::-1], 0.0) * self.burst_probability
         return np.asarray(sums[np.minimum(n, len(sums) - 1)])
-
-
-def check_longest(longest: object) -> int | None:
-    """Return ``longest``, None or a number of steps that a word can hold."""
-    return None if longest is None else check_integer("longest", longest, 1, LONGEST)
-
-
-def magnitude(longest: int | None) -> int:
-    """Return the largest magnitude of a word: a phase of ``longest`` steps, its fraction unknown.
-
-    Examples:
-        >>> magnitude(3) == 3 << 18, magnitude(None) == 2**31 - 1
-        (True, True)
-    """
-    n = LONGEST if longest is None else longest
-    return n << FRACTION_BITS if n < FAR else n + (LONG - FAR)
 
 
 @lru_cache(maxsize=128)

@@ -22,7 +22,6 @@ import torch
 from torch import Tensor
 
 from mpgd.maps import ThalerMap
-from mpgd.noise.capped import check_longest
 from mpgd.noise.counter import flat_index, make_key, seed_of, step_key, step_key_tensor
 from mpgd.noise.covariance import autocovariance
 from mpgd.noise.driver import Driver, make_driver
@@ -43,6 +42,7 @@ from mpgd.parameters import (
     check_choice,
     check_gamma,
     check_integer,
+    check_longest,
     check_seed,
     check_shape,
     check_stream,

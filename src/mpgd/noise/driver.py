@@ -27,9 +27,9 @@ from torch import Tensor
 
 from mpgd.maps.rows import Rows
 from mpgd.maps.tables import RETURN_ROW_BITS, thaler_tables
-from mpgd.noise.capped import CappedLaw, capped_law, magnitude
+from mpgd.noise.capped import CappedLaw, capped_law
 from mpgd.noise.counter import make_key
-from mpgd.noise.word import NEGATIVE, SIGN_BITS
+from mpgd.noise.word import FAR, FRACTION_BITS, LONG, LONGEST, NEGATIVE, SIGN_BITS
 
 
 class Table:
@@ -126,6 +126,17 @@ def make_driver(gamma: float, beta: float, signs: str, longest: int | None = Non
             np.uint64(largest),
         ),
     )
+
+
+def magnitude(longest: int | None) -> int:
+    """Return the largest magnitude of a word: a phase of ``longest`` steps, its fraction unknown.
+
+    Examples:
+        >>> magnitude(3) == 3 << 18, magnitude(None) == 2**31 - 1
+        (True, True)
+    """
+    n = LONGEST if longest is None else longest
+    return n << FRACTION_BITS if n < FAR else n + (LONG - FAR)
 
 
 @lru_cache(maxsize=128)

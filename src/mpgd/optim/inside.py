@@ -46,7 +46,8 @@ def check_saved(optimizer: Optimizer, saved: Mapping[str, Any]) -> None:
                 key = (number, parameter.dim(), parameter.dtype, parameter.device)
                 if key not in known:
                     known[key] = _probed(optimizer, number, {**own, **group}, parameter)
-                _check_shapes(ordinal, parameter, values, *known[key])
+                if values or optimizer.state.get(parameter):  # a group added later may have none
+                    _check_shapes(ordinal, parameter, values, *known[key])
             if isinstance(values, Mapping):
                 _check_values(ordinal, values)
             ordinal += 1

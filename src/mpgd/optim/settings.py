@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from mpgd.noise import ChaoticNoise, GaussianNoise, Noise, StableNoise
-from mpgd.noise.capped import check_longest
 from mpgd.noise.counter import make_key, seed_of
 from mpgd.noise.driver import Driver
 from mpgd.noise.engines import check_engine, check_kernel
@@ -32,6 +31,7 @@ from mpgd.parameters import (
     check_flag,
     check_gamma,
     check_integer,
+    check_longest,
     check_nonnegative,
     check_seed,
     check_stream,

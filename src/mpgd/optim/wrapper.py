@@ -309,7 +309,8 @@ class Perturbed(Optimizer):
             before = [old.get(p, local(x)) for p, x in zip(params, moved, strict=True)]
             rest = rows.step_rows(moved, before, states, settings, eta, shared, None)
         for k in rest:
-            if is_active(states[k]["step"], settings, eta):
+            active = is_active(states[k]["step"], settings, eta)
+            if active is not False:  # a tensor while compiling, which then chooses by itself
                 displace_one(moved[k], old.get(params[k]), states[k], settings, eta, shared)
         count_steps(states, eta)
 

@@ -24,11 +24,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mpgd.maps import ThalerMap
-from mpgd.noise.capped import capped_law, check_longest
+from mpgd.noise.capped import capped_law
 from mpgd.noise.driver import values
 from mpgd.parameters import (
     check_finite,
     check_gamma,
+    check_longest,
     check_nonnegative,
     check_positive,
 )

@@ -26,13 +26,13 @@ from itertools import product
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mpgd.noise.capped import check_longest
 from mpgd.parameters import (
     SIGN_RULES,
     check_beta,
     check_choice,
     check_finite,
     check_gamma,
+    check_longest,
     check_nonnegative,
     check_positive,
 )

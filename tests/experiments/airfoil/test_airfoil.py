@@ -43,10 +43,14 @@ def test_the_printed_baselines_come_out(
 ) -> None:
     """To the digit only where torch rounds as it did for the authors.
 
-    Its float32 kernels for AVX-512 do. With those for AVX2 the last bits differ, and 3000 steps
-    make 0.4198 of the Gaussian's 0.4279, a fifth of the standard error of five seeds.
+    Its float32 kernels for AVX-512 on Intel's CPUs do. With those for AVX2, which MKL takes on
+    other CPUs too, the last bits differ, and 3000 steps make 0.4198 of the Gaussian's 0.4279, a
+    fifth of the standard error of five seeds.
     """
-    near = 0.0003 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 0.015
+    cpu = Path("/proc/cpuinfo")
+    is_intel = cpu.is_file() and "GenuineIntel" in cpu.read_text()
+    has_wide = torch.backends.cpu.get_cpu_capability() == "AVX512"
+    near = 0.0003 if has_wide and is_intel else 0.015
     tasks = [t for t in airfoil.tasks("released", range(1, 6)) if t.scheme == scheme]
     found = [metrics for _, metrics, _ in training.train(tasks, data_folder)]
     assert np.mean([m["test_rmse"] for m in found]) == pytest.approx(rmse, abs=near)

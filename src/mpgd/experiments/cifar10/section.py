@@ -14,8 +14,8 @@ from mpgd.experiments.content.curves import against_gamma, on_the_way
 from mpgd.experiments.content.findings import PROTOCOLS, findings, under, unfinished
 from mpgd.experiments.content.tables import Setting, scheme_table
 from mpgd.experiments.schemes import Scheme
+from mpgd.experiments.statistics import RULE
 from mpgd.experiments.store import Record
-from mpgd.experiments.verdicts import RULE
 
 HEADLINES: Final = {
     "validation": "CIFAR-10: MPGD has a higher validation accuracy",

@@ -17,7 +17,7 @@ from mpgd.experiments.compare.runs import best, configuration, scores
 from mpgd.experiments.compare.tasks import TASKS, Task
 from mpgd.experiments.comparison import IncompleteError
 from mpgd.experiments.content.choose import part
-from mpgd.experiments.statistics import Difference, Summary, by_seed, grouped, paired, summary
+from mpgd.experiments.statistics import Difference, Summary, by_seed, grouped, holm, paired, summary
 from mpgd.experiments.store import Record
 
 Array = NDArray[np.float64]
@@ -95,21 +95,6 @@ def sign_flips(d: Array, seed: int = 0) -> float:
     signs = np.random.default_rng(seed).choice([-1.0, 1.0], (FLIPS, len(d)))
     as_much = np.abs(signs @ d) >= abs(d.sum()) * (1 - 1e-12)
     return float((1 + as_much.sum()) / (1 + FLIPS))
-
-
-def holm(p: Sequence[float]) -> list[float]:
-    """Return p-values corrected for their number, in the order given.
-
-    Examples:
-        >>> holm([0.01, 0.04, 0.03])
-        [0.03, 0.06, 0.06]
-    """
-    order = np.argsort(p)
-    factors = np.arange(len(p), 0, -1)
-    raised = np.minimum(1.0, np.maximum.accumulate(np.array(p, dtype=float)[order] * factors))
-    found = np.empty(len(p))
-    found[order] = raised
-    return [float(value) for value in found]
 
 
 def all_lines(records: Sequence[Record]) -> dict[str, list[Line]]:

@@ -9,9 +9,8 @@ from mpgd.experiments.comparison import Comparison, IncompleteError
 from mpgd.experiments.content.blocks import Basis, Finding, Findings, Missing
 from mpgd.experiments.content.choose import chosen
 from mpgd.experiments.content.tables import Setting
-from mpgd.experiments.statistics import Columns, by_scheme
+from mpgd.experiments.statistics import RULE, Columns, Verdict, by_scheme
 from mpgd.experiments.store import Record, Run
-from mpgd.experiments.verdicts import RULE, Verdict
 
 PROTOCOLS: Final = {"paper": "as the text says", "released": "as the scripts ran"}
 BASES: Final[dict[str, Basis]] = {"product": "stated", "fresh": "corrected"}  # sign rules

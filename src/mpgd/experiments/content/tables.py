@@ -14,9 +14,17 @@ from typing import Final
 from mpgd.experiments import statistics
 from mpgd.experiments.content.blocks import WORDS, Cell, Column, Findings, Table
 from mpgd.experiments.schemes import Scheme
-from mpgd.experiments.statistics import BySeed, Columns, Difference, Direction, by_scheme, by_seed
+from mpgd.experiments.statistics import (
+    BySeed,
+    Columns,
+    Difference,
+    Direction,
+    Verdict,
+    by_scheme,
+    by_seed,
+    corrected,
+)
 from mpgd.experiments.store import Record
-from mpgd.experiments.verdicts import Verdict, corrected
 
 NUMBER: Final = re.compile(r"[-+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
 SAME_SEEDS: Final = range(1, 6)  # the paper's five

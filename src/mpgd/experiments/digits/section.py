@@ -10,8 +10,8 @@ from mpgd.experiments.content.curves import against_gamma
 from mpgd.experiments.content.findings import PROTOCOLS, findings, finished, under, unfinished
 from mpgd.experiments.content.tables import Setting, scheme_table
 from mpgd.experiments.digits.runs import BETA, COMPARISON, MEASURES, tasks
+from mpgd.experiments.statistics import RULE
 from mpgd.experiments.store import Record
-from mpgd.experiments.verdicts import RULE
 
 HEADLINES: Final = {
     "accuracy": "Digits: MPGD has a higher test accuracy",

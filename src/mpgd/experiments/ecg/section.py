@@ -10,8 +10,8 @@ from mpgd.experiments.content.findings import PROTOCOLS, command, findings, unfi
 from mpgd.experiments.content.style import GREY
 from mpgd.experiments.content.tables import Setting, scheme_table
 from mpgd.experiments.ecg.runs import ACCURACY, BETAS, COMPARISON, DEPTHS, FIXED, tasks
+from mpgd.experiments.statistics import RULE
 from mpgd.experiments.store import Record, Run
-from mpgd.experiments.verdicts import RULE
 
 HEADLINE: Final = "ECG5000: MPGD has a higher test accuracy"
 SHOWN: Final = 0.55  # the gamma of Figure 3

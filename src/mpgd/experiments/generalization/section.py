@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from mpgd.experiments import verdicts
+from mpgd.experiments import statistics
 from mpgd.experiments.content.blocks import Block, Finding, Findings, Plate, Text, panel
 from mpgd.experiments.content.choose import commonest, part
 from mpgd.experiments.content.tables import table
@@ -20,8 +20,8 @@ HEADLINES: Final = {
     "Hessian": "MPGD lowers the trace of the Hessian of a network",
 }
 RULE: Final = (
-    f"{verdicts.RULE} For the gap, the difference is the fitted change from the largest α = 1/γ to "
-    "the smallest. All noises have equal variance a step, a study of ours, not the paper's."
+    f"{statistics.RULE} For the gap, it is the fitted change from the largest α = 1/γ to the "
+    "smallest. All noises have equal variance a step, a study of ours, not the paper's."
 )
 DIGITS: Final = 4  # of a difference
 MEASURED: Final = ("train", "test", "worst gap", "second half", "tail index", "dimension")
@@ -78,7 +78,7 @@ def _by_scheme(records: Sequence[Record], name: str) -> dict[str, Record]:
     return {scheme: found[scheme] for scheme in SCHEMES if scheme in found}
 
 
-def _finding(name: str, verdict: verdicts.Verdict) -> Finding:
+def _finding(name: str, verdict: statistics.Verdict) -> Finding:
     headline = next(text for word, text in HEADLINES.items() if word in verdict.claim)
     return Finding(headline, name, verdict.claim, verdict.word, verdict.reason(DIGITS), "elsewhere")
 

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from mpgd.experiments import statistics
 from mpgd.experiments.generalization.runs import GAMMAS, MPGD
+from mpgd.experiments.statistics import Verdict, corrected
 from mpgd.experiments.store import Record
-from mpgd.experiments.verdicts import Verdict, corrected
 
 Array = NDArray[np.float64]
 Records = Mapping[str, Record]  # of every scheme, on one data set

@@ -16,11 +16,11 @@ from typing import Final
 
 import numpy as np
 
-from mpgd.experiments.compare.verdicts import holm, sign_flips
+from mpgd.experiments.compare.verdicts import sign_flips
 from mpgd.experiments.comparison import IncompleteError
 from mpgd.experiments.content.choose import part
 from mpgd.experiments.levels.runs import FRESH, NETS, STUDIES, Study, weight
-from mpgd.experiments.statistics import Difference, Summary, by_seed, grouped, paired, summary
+from mpgd.experiments.statistics import Difference, Summary, by_seed, grouped, holm, paired, summary
 from mpgd.experiments.store import Record
 
 TENFOLD: Final = 10.0  # growth of a weight from which on harm is foreseen
@@ -85,6 +85,8 @@ def effects(records: Sequence[Record], name: str, fresh: bool) -> dict[str, Effe
     found = {}
     for key, each in groups.items():
         mine, theirs = (by_seed(part_, study.metric) for part_ in (each, plain))
+        if not {*mine} & {*theirs}:
+            continue  # the sweep is not finished
         d = paired(mine, theirs)
         pairs = np.array([mine[s] - theirs[s] for s in sorted({*mine} & {*theirs})])
         p = sign_flips(pairs[np.isfinite(pairs)])
