@@ -16,6 +16,7 @@ from mpgd.experiments import EXPERIMENTS, PROTOCOLS, catalogue, load
 from mpgd.experiments.cifar10.runs import FULL, tasks
 from mpgd.experiments.schema import problem
 from mpgd.experiments.store import Run, Store
+from mpgd.maps.normal import GAUSSIAN_VERSION
 from mpgd.maps.tables import DRIVER_VERSION
 
 RECORDS = Path(__file__).parents[1] / "data" / "records"
@@ -38,9 +39,26 @@ DIGESTS = {  # how many runs an experiment has for three seeds, SHA-256 of their
 GPU = (90, "f2a05b5f52916cd9219cc8e77027c4ada5f5fc9fecdb63174674059973bdf851")
 
 
+GAUSSIANS = {  # how many of them draw from `mpgd.GaussianNoise`
+    "valley": 16,
+    "airfoil": 30,
+    "ecg": 42,
+    "digits": 27,
+    "audit": 39,
+    "cifar10": 30,
+    "generalization": 2,
+    "escape": 10,
+}
+
+
+def first(run: Run) -> Run:
+    """Return the run with the first version of its noises."""
+    return replace(run, driver=1, gaussian=1)
+
+
 def digest(runs: Iterable[Run]) -> tuple[int, str]:
-    """Return the number of runs and a digest of the keys they had with the first driver."""
-    keys = sorted({replace(run, driver=1).key for run in runs})
+    """Return the number of runs and a digest of the keys they had with the first noises."""
+    keys = sorted({first(run).key for run in runs})
     return len(keys), hashlib.sha256("\n".join(keys).encode()).hexdigest()
 
 
@@ -60,6 +78,57 @@ def test_a_run_of_another_driver_is_another_run() -> None:
     assert run.driver == DRIVER_VERSION == 2
     assert replace(run, driver=1).key != run.key
     assert '"driver":2' in run.canonical
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_only_runs_with_gaussian_noise_name_its_version(name: str) -> None:
+    runs = {run.key: run for p in PROTOCOLS for run in load(name).runs(p, (1, 2, 3))}
+    named = [run for run in runs.values() if run.gaussian is not None]
+    assert len(named) == GAUSSIANS.get(name, 0)
+    assert all('"gaussian":2' in run.canonical for run in named)
+    assert all(replace(run, gaussian=1).key != run.key for run in named)
+    others = [run for run in runs.values() if run.gaussian is None]
+    assert not any('"gaussian":' in run.canonical for run in others)
+    assert all(replace(run, gaussian=1) == run for run in others)
+
+
+@pytest.mark.parametrize(
+    ("experiment", "scheme", "hyperparameters", "version"),
+    [
+        ("compare", "gaussian neuron", {"noise": "gaussian"}, GAUSSIAN_VERSION),
+        ("compare", "anti", {"noise": "anti"}, GAUSSIAN_VERSION),
+        ("compare", "stable", {"noise": "stable"}, None),
+        ("cifar10", "gaussian", {"noise": "released_gaussian"}, GAUSSIAN_VERSION),
+        ("ecg", "gaussian", {"noise": "released_gaussian"}, None),
+        ("generalization", "gaussian", {}, GAUSSIAN_VERSION),
+    ],
+)
+def test_the_name_of_a_noise_tells_whether_it_is_ours(
+    experiment: str, scheme: str, hyperparameters: dict[str, str], version: int | None
+) -> None:
+    run = Run(experiment, "paper", scheme, hyperparameters, seed=1)
+    assert run.gaussian == version
+    assert run.is_current
+    assert replace(run, hyperparameters={"noise": "chaotic"}).gaussian is None
+
+
+def test_records_of_earlier_gaussian_noise_are_kept_apart(tmp_path: Path) -> None:
+    runs = load("digits").runs("paper", (1,))
+    gaussian = next(run for run in runs if run.gaussian)
+    chaotic = next(run for run in runs if run.hyperparameters["noise"] == "chaotic")
+    store = Store(tmp_path / "runs")
+    store.save(replace(gaussian, gaussian=1), {"loss": 1.0}, {}, seconds=1.0)
+    store.save(chaotic, {"loss": 1.0}, {}, seconds=1.0)
+    assert store.load(gaussian) is None
+    assert {(r.run.gaussian, r.run.is_current) for r in store.records()} == {
+        (1, False),
+        (None, True),
+    }
+    assert not store.unreadable
+    written = report.write(tmp_path, tmp_path / "results.md")
+    text = written.file.read_text()
+    assert "1 records were made with an earlier chaotic driver or earlier Gaussian noise" in text
+    assert "| digits | paper | 2, Gaussian 1 | 1 |" in text
 
 
 def test_every_line_of_the_catalogue_holds_its_experiment() -> None:
@@ -83,10 +152,11 @@ def test_records_of_an_earlier_version_are_read_and_are_runs_of_the_catalogue(
     assert len(records) == 50
     assert not earlier.unreadable
     assert {record.run.driver for record in records} == {1}
-    ours = {replace(run, driver=1).key for name in EXPERIMENTS for run in results.runs_of(name)}
+    ours = {first(run).key for name in EXPERIMENTS for run in results.runs_of(name)}
     assert {record.run.key for record in records} <= ours
     assert all(
-        earlier.load(replace(record.run, driver=DRIVER_VERSION)) is None for record in records
+        earlier.load(replace(record.run, driver=DRIVER_VERSION, gaussian=None)) is None
+        for record in records
     )
     for record in records:
         assert problem(record, load(record.run.experiment).needs(record.run)) is None

@@ -26,7 +26,7 @@ def test_a_damaged_file_is_computed_again(monkeypatch, tmp_path) -> None:  # typ
     rows = table.normal_rows()
     table.normal_rows.cache_clear()
     assert np.array_equal(table.normal_rows(), rows)
-    path = tmp_path / f"normal-{table.VERSION}.npy"
+    path = tmp_path / f"normal-{table.GAUSSIAN_VERSION}.npy"
     assert np.array_equal(np.load(path), rows)
     changed = rows.copy()
     changed[40, 0] += 1

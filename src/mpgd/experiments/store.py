@@ -22,15 +22,17 @@ from functools import cached_property, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from mpgd import __version__
 from mpgd.files import TEMPORARY, write_whole
+from mpgd.maps.normal import GAUSSIAN_VERSION
 from mpgd.maps.tables import DRIVER_VERSION
 
 FORMAT: Final = "mpgd-run-1"  # a file that does not say so is not ours
 RECORDED: Final = ("torch", "numpy", "numba")  # packages whose versions a record holds
-UNNAMED: Final = 1  # the driver of records that name none
+UNNAMED: Final = 1  # the driver and the Gaussian noise of records that name none
+GAUSSIANS: Final = ("gaussian", "matched", "langevin", "anti")  # noises made of `GaussianNoise`
 LARGEST: Final = 64 * 2**20  # bytes; no result comes near
 
 
@@ -44,11 +46,14 @@ class Run:
 
     ``driver`` is the version of the chaotic driver. A record of another one holds other noise, so
     it has another key. Records of version 1 do not name it, and their keys are as they were.
+    ``gaussian`` is the version of the Gaussian noise, likewise, and None where a run has none.
 
     Examples:
         >>> run = Run("noise", "paper", "fresh", {"gamma": 0.6, "steps": 1000}, seed=0)
         >>> run.key == Run("noise", "paper", "fresh", {"steps": 1000, "gamma": 0.6}, seed=0).key
         True
+        >>> run.gaussian, Run("digits", "paper", "langevin", {"noise": "langevin"}, 0).gaussian
+        (None, 2)
     """
 
     experiment: str
@@ -57,6 +62,22 @@ class Run:
     hyperparameters: Mapping[str, Any]
     seed: int
     driver: int = DRIVER_VERSION
+    gaussian: int | None = None
+
+    def __post_init__(self) -> None:
+        version = (self.gaussian or GAUSSIAN_VERSION) if _is_gaussian(self) else None
+        object.__setattr__(self, "gaussian", version)
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> Self:
+        """Return the run that a file describes; one that names no version is of the first."""
+        held = {field.name: body[field.name] for field in fields(cls) if field.name in body}
+        return cls(**{"driver": UNNAMED, "gaussian": UNNAMED} | held)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether its noise is the one that would be made today."""
+        return self.driver == DRIVER_VERSION and self.gaussian in (None, GAUSSIAN_VERSION)
 
     @property
     def canonical(self) -> str:
@@ -64,12 +85,24 @@ class Run:
         body = {field.name: getattr(self, field.name) for field in fields(self)}
         if self.driver == UNNAMED:
             del body["driver"]
+        if self.gaussian in (None, UNNAMED):
+            del body["gaussian"]
         return json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     @cached_property
     def key(self) -> str:
         """The SHA-256 of the canonical text."""
         return hashlib.sha256(self.canonical.encode()).hexdigest()
+
+
+def _is_gaussian(run: Run) -> bool:
+    """Return whether a run draws from `mpgd.GaussianNoise`, by the name of its noise.
+
+    The authors' Gaussian comes from torch's or numpy's generator, but for CIFAR-10.
+    """
+    h = run.hyperparameters if isinstance(run.hyperparameters, Mapping) else {}
+    noise = h.get("noise", h.get("kind", run.scheme))
+    return noise in GAUSSIANS or (noise == "released_gaussian" and run.experiment == "cifar10")
 
 
 @dataclass(frozen=True)
@@ -270,12 +303,11 @@ def _parse(text: str, key: str) -> Record:
         raise ValueError(f"corrupt: not JSON ({problem})") from None
     if not isinstance(body, dict) or body.get("format") != FORMAT:
         raise ValueError(f"foreign: no result file of this package (no format {FORMAT!r})")
-    body.setdefault("driver", UNNAMED)
-    names = [field.name for field in fields(Run)]
+    names = [field.name for field in fields(Run) if field.name not in ("driver", "gaussian")]
     rest = [field.name for field in fields(Record) if field.name != "run"]
     if missing := [name for name in names + rest if name not in body]:
         raise ValueError(f"corrupt: {', '.join(missing)} missing")
-    run = Run(**{name: body[name] for name in names})
+    run = Run.of(body)
     if run.key != key:
         raise ValueError("corrupt: its name is not the hash of its configuration")
     return Record(run=run, **{name: body[name] for name in rest})

@@ -22,7 +22,7 @@ from mpgd.files import write_whole
 from mpgd.maps.rows import INPUT_BITS, POINT_BITS, Rows, tabulate
 from mpgd.maps.tables import RETURN_NODES, RETURN_ROW_BITS, cache_folder
 
-VERSION: Final = 1  # a new one changes every bit of Gaussian noise
+GAUSSIAN_VERSION: Final = 2  # 1 was Box and Muller's; a new one changes every bit of the noise
 FINGERPRINT: Final = "ca071aa8089fa9a8"
 NORMAL_BITS: Final = 27  # behind the point of a normal number; five of the table are rounded off
 EXCESS: Final = POINT_BITS - NORMAL_BITS
@@ -33,7 +33,7 @@ _DIGITS: Final = 40
 @lru_cache(maxsize=1)
 def normal_rows() -> Rows:
     """Return the table: from disk, else computed (2 s)."""
-    path = cache_folder() / f"normal-{VERSION}.npy"
+    path = cache_folder() / f"normal-{GAUSSIAN_VERSION}.npy"
     rows = _load(path)
     if rows is None:
         rows = compute_rows()

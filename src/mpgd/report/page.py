@@ -11,6 +11,7 @@ from mpgd.experiments.content.findings import PROTOCOLS, command
 from mpgd.experiments.content.tables import table
 from mpgd.experiments.experiment import Experiment
 from mpgd.experiments.store import Record, Run
+from mpgd.maps.tables import DRIVER_VERSION
 from mpgd.report.shelf import Shelf
 from mpgd.report.summary import claims, conclusions
 
@@ -97,13 +98,13 @@ def _options(part: Section, records: Sequence[Record], seeded: bool) -> list[str
 
 def runs(shelf: Shelf, parts: Sequence[Section]) -> Section:
     """Return what was run, with what, and how long it took."""
-    groups: dict[tuple[str, str, int], list[Record]] = defaultdict(list)
+    groups: dict[tuple[str, str, str], list[Record]] = defaultdict(list)
     for record in [*shelf.records, *shelf.earlier]:
         run = record.run
-        groups[run.experiment, run.protocol, run.driver].append(record)
+        groups[run.experiment, run.protocol, _noise(run)].append(record)
     known = {part.name: place for place, part in enumerate(parts)}
     rows = [
-        [*map(str, group), *_facts(groups[group])]
+        [*group, *_facts(groups[group])]
         for group in sorted(groups, key=lambda group: (known.get(group[0], len(known)), group))
     ]
     total = sum(record.seconds for record in shelf.records)
@@ -117,6 +118,12 @@ def runs(shelf: Shelf, parts: Sequence[Section]) -> Section:
         _versions(shelf.records),
     ]
     return Section("runs", "What was run, and with what", tuple(blocks))
+
+
+def _noise(run: Run) -> str:
+    """Return the version of the driver, and that of Gaussian noise where it is an earlier one."""
+    earlier = run.driver == DRIVER_VERSION and not run.is_current
+    return f"{run.driver}, Gaussian {run.gaussian}" if earlier else str(run.driver)
 
 
 def _facts(records: Sequence[Record]) -> list[str]:
@@ -162,9 +169,9 @@ def leftovers(shelf: Shelf, parts: Sequence[Section]) -> list[Section]:
     if shelf.earlier:
         blocks.append(
             Text(
-                f"{len(shelf.earlier):,} records were made with an earlier chaotic driver, that is "
-                "with other noise. They are counted above and not shown: a run of the present "
-                "driver is another run."
+                f"{len(shelf.earlier):,} records were made with an earlier chaotic driver or "
+                "earlier Gaussian noise, that is with other noise. They are counted above and not "
+                "shown: a run with the present noise is another run."
             )
         )
     if strange:

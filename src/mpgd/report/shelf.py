@@ -10,7 +10,6 @@ from mpgd.experiments.experiment import Experiment
 from mpgd.experiments.schema import problem
 from mpgd.experiments.store import Record, Run, Store, size
 from mpgd.files import TEMPORARY
-from mpgd.maps.tables import DRIVER_VERSION
 
 
 @dataclass(frozen=True)
@@ -20,7 +19,7 @@ class Shelf:
     experiments: Mapping[str, Sequence[Record]]  # the usable records of each experiment
     unusable: Mapping[str, str]  # names of files that are no usable record, with the reason
     unfinished: Sequence[Run] = ()  # the runs that go on from a checkpoint
-    earlier: Sequence[Record] = ()  # of an earlier driver, so of other noise: only listed
+    earlier: Sequence[Record] = ()  # with earlier noise: only listed
 
     def __getitem__(self, experiment: str) -> list[Record]:
         """Return the records of an experiment, none if it was not run."""
@@ -44,7 +43,7 @@ def read(folder: Path, studies: Sequence[Experiment]) -> Shelf:
     experiments: dict[str, list[Record]] = defaultdict(list)
     unusable, earlier = {}, []
     for record in store.records():
-        if record.run.driver != DRIVER_VERSION:
+        if not record.run.is_current:
             earlier.append(record)
         elif why := _problem(record, known):
             unusable[store.path(record.run).name] = why

@@ -114,11 +114,13 @@ def run_in(path: Path) -> Run:
     """Return the run whose state a file holds."""
     try:
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-        run = Run(**json.loads(state["run"]))
+        run = Run.of(json.loads(state["run"]))
     except (pickle.UnpicklingError, RuntimeError, ValueError, LookupError, TypeError, EOFError):
         raise ValueError("corrupt: no state of a run") from None
     if run.key != path.stem or not isinstance(run.seed, int):
         raise ValueError("corrupt: its name is not the hash of its run")
+    if not run.is_current:
+        raise ValueError("made with earlier noise; the run begins anew")
     return run
 
 
