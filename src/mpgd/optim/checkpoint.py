@@ -201,8 +201,9 @@ def _check_tensors(
     shape = (*parameter.shape, 2) if parameter.is_complex() else tuple(parameter.shape)
     for name in sorted(values.keys() & ALL_KEYS):
         rule, found = shape if name in LARGE_KEYS else (), values[name]
-        if name in STEP_KEYS and type(found) is int:
-            continue  # some clients write a count as a plain number
+        if name in STEP_KEYS and type(found) is int:  # some clients write a count as a number
+            _check_numbers(f"{name!r} of parameter {ordinal}", name, found, settings)
+            continue
         if not isinstance(found, Tensor) or tuple(found.shape) != rule:
             kind = getattr(found, "shape", type(found).__name__)
             raise ValueError(
@@ -225,7 +226,7 @@ def _check_tensors(
         _check_numbers(f"{name!r} of parameter {ordinal}", name, found, settings)
 
 
-def _check_numbers(what: str, name: str, found: Tensor, settings: Settings) -> None:
+def _check_numbers(what: str, name: str, found: Tensor | int, settings: Settings) -> None:
     """Raise on a count below 0, and on an orbit that is at no place it could be at.
 
     Every 32-bit word is a place on a chaotic orbit, see `mpgd.noise.word`, if phases may have any
@@ -233,7 +234,7 @@ def _check_numbers(what: str, name: str, found: Tensor, settings: Settings) -> N
     """
     if name in STEP_KEYS and not 0 <= int(found) < 2**62:
         raise ValueError(f"{what} must be at least 0 and below 2^62, got {int(found)}")
-    if name not in ORBIT_KEYS:
+    if name not in ORBIT_KEYS or not isinstance(found, Tensor):
         return
     if found.is_floating_point() and not bool(local(found).isfinite().all()):
         raise ValueError(f"{what} must be finite")

@@ -343,7 +343,7 @@ def check_torchs(group: dict[str, Any]) -> None:
             check_flag(name, group[name])
     if group.get("foreach") and group.get("fused"):
         raise ValueError("foreach and fused must not both be True: leave one of them out")
-    check_direction(group)
+    check_direction({**SGDS, **group})  # earlier checkpoints lack these too
 
 
 def without(params: list[Tensor], others: list[Tensor]) -> list[Tensor]:

@@ -57,7 +57,8 @@ def ensure_states(
     groups = list(groups)
     every = [p for group, settings in groups for p in group["params"]]
     # an unperturbed parameter counts too: its turn may come
-    ordinals = iter(ordinals_of(every if any(s.is_perturbed for _, s in groups) else []))
+    counts = any(settings.is_perturbed or settings.rounds for _, settings in groups)
+    ordinals = iter(ordinals_of(every if counts else []))
     leaders: list[State] = []
     for group, settings in groups:
         for parameter in group["params"]:

@@ -16,12 +16,13 @@ import sys
 import warnings
 from collections.abc import Iterable, Mapping
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import torch
 from torch import Tensor, nn
 
 from mpgd.noise import ChaoticNoise, Noise
+from mpgd.noise.driver import Driver
 from mpgd.optim.settings import Settings
 from mpgd.optim.shards import local
 from mpgd.optim.update import strengths
@@ -55,7 +56,7 @@ def phase_pushes(settings: Settings, eta: float) -> tuple[float | None, float | 
     """Return decay and force; None for a noise that has no phases."""
     scales = strengths(eta, *settings.sizes, settings.exponents)
     first, second = (
-        None if driver is None else abs(float(scale)) * driver.laminar_value / eta
+        abs(float(scale)) * driver.laminar_value / eta if _has_phases(driver) else None
         for scale, driver in zip(scales, settings.drivers, strict=True)
     )
     return first, second
@@ -65,10 +66,14 @@ def bursts(settings: Settings, eta: float) -> tuple[float | None, float | None]:
     """Return what one visit to Z multiplies and pushes by; None for a noise that has none."""
     scales = strengths(eta, *settings.sizes, settings.exponents)
     first, second = (
-        None if driver is None else abs(float(scale) * driver.burst_value)
+        abs(float(scale) * driver.burst_value) if _has_phases(driver) else None
         for scale, driver in zip(scales, settings.drivers, strict=True)
     )
     return first, second
+
+
+def _has_phases(driver: Driver | None) -> TypeGuard[Driver]:
+    return driver is not None and not driver.is_normal
 
 
 def growth(noise: Noise, steps: int) -> float:
