@@ -29,12 +29,24 @@ PLAIN = {
     "draws_m": True,
     "draws_n": True,
     "twins": False,
+    "directs": False,
+    "decays": False,
+    "keeps": False,
+    "nesterov": False,
+    "rounds": False,
+    "normal_m": False,
+    "normal_n": False,
 }
+NESTEROV = dict.fromkeys(("directs", "decays", "keeps", "nesterov"), True)
+NORMAL = dict.fromkeys(("normal_m", "normal_n"), True)
 VARIANTS: list[tuple[torch.dtype, dict[str, bool]]] = [
     (torch.float32, PLAIN),
     (torch.float32, PLAIN | {"twins": True}),
     (torch.float16, PLAIN | {"has_shared": True, "draws_m": False}),
     (torch.bfloat16, PLAIN | {"displaces": True, "twins": True}),
+    (torch.float32, PLAIN | NORMAL | {"twins": True}),
+    (torch.bfloat16, PLAIN | NESTEROV | NORMAL | {"rounds": True}),
+    (torch.float16, PLAIN | NESTEROV | {"rounds": True}),
 ]
 # Integers are multiplied and added too: mad.lo.s64, v_mad_u64_u32.
 FUSED = {

@@ -31,6 +31,12 @@ JOBS: list[tuple[str, int, dict[str, Any]]] = [
     ("adamw", 0, {}),
     ("sgd", 1, {"engine": "torch"}),
 ]
+ROUNDED: list[dict[str, Any]] = [
+    {"momentum": 0.9},
+    {"engine": "torch", "noise": "gaussian"},
+    {"foreach": True, "weight_decay": 0.1},
+    {"inner": "adamw"},
+]
 KINDS = ["mpgd", "adamw"]
 UNEVEN, EMPTY = [[9, 9, 4], [9, 2]], [[5, 5], []]
 TASKS: dict[str, tuple[Any, ...]] = {
@@ -38,6 +44,7 @@ TASKS: dict[str, tuple[Any, ...]] = {
     "shared": (workers.train_under_ddp, SHARED),
     "sharded": (workers.train_under_fsdp, JOBS),
     "saved": (workers.save_from_two, KINDS),
+    "rounded": (workers.round_on_shards, ROUNDED),
     "compiled": (workers.compile_on_shards, {**SETTINGS, "engine": "numba"}),
     "uneven": (workers.full_batch_of_shards, UNEVEN, True),
     "empty": (workers.full_batch_of_shards, EMPTY, True),
@@ -95,6 +102,16 @@ def test_sharded_orbits_are_those_of_the_whole(folder: Path) -> None:
 def test_a_compiled_step_on_shards_has_the_plain_bits(folder: Path) -> None:
     for plain, compiled in results(folder, "compiled"):
         assert same_bits(plain, compiled)
+
+
+def test_halves_on_shards_are_rounded_as_the_whole(folder: Path) -> None:
+    """Bits: gradients are given, so that nothing but the cut tells the runs apart."""
+    both = results(folder, "rounded")
+    assert same_bits(both[0], both[1])
+    for settings, found in zip(ROUNDED, both[0], strict=True):
+        whole = workers.rounded_ends(settings, lambda x, axis: x)
+        for ours, expected in zip(found, whole, strict=True):
+            assert same_bits(ours, expected.detach()), settings
 
 
 # torch's checkpointing still names parts of itself by deprecated ways

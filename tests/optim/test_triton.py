@@ -16,7 +16,7 @@ from tests.optim.workers import run, same_bits, set_gradients, snapshot
 from torch import nn
 from torch.optim import Optimizer
 
-from mpgd import MPGD, ChaoticNoise, perturb
+from mpgd import MPGD, ChaoticNoise, GaussianNoise, perturb
 from mpgd.noise.engines import has_triton
 from mpgd.optim.settings import make_settings
 
@@ -62,6 +62,43 @@ def test_words_and_parameters_are_the_torch_engines(
     found = ends([SIZE], STEPS, dtype, engine="triton", **variant)
     assert same_bits(found, ends([SIZE], STEPS, dtype, engine="torch", **variant))
     assert all(torch.isfinite(p).all() for p in found["parameters"])
+
+
+NESTEROV = {"momentum": 0.9, "nesterov": True, "weight_decay": 0.01}
+FURTHER: list[tuple[dict[str, Any], torch.dtype]] = [
+    ({"noise": "gaussian"}, torch.float32),
+    ({"noise": GaussianNoise(2.0), "symmetric": True}, torch.float32),
+    (NESTEROV, torch.float32),
+    ({**NESTEROV, "start": 2, "stop": 5, "maximize": True}, torch.bfloat16),
+    ({"momentum": 0.9, "dampening": 0.2, "rounding": "stochastic"}, torch.bfloat16),
+    ({"noise": "gaussian", "start": 2, "rounding": "stochastic"}, torch.float16),
+    ({"mu": 0.0, "sigma": 0.0, "rounding": "stochastic"}, torch.bfloat16),
+]
+
+
+@pytest.mark.parametrize(("variant", "dtype"), FURTHER, ids=str)
+def test_normal_noise_momentum_and_rounding_are_the_torch_engines(
+    variant: dict[str, Any], dtype: torch.dtype
+) -> None:
+    shapes = [700, (4, 5), ()]
+    found = ends(shapes, 8, dtype, engine="triton", **variant)
+    assert same_bits(found, ends(shapes, 8, dtype, engine="torch", **variant))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_numbers_of_all_sizes_are_rounded_as_by_the_torch_engine(dtype: torch.dtype) -> None:
+    """Also those below the normal numbers, infinities and what rounds to them."""
+    g = torch.Generator().manual_seed(0)
+    sizes = [torch.randn(100, generator=g) * 10.0**k for k in range(-9, 5)]
+    x = torch.cat([*sizes, torch.tensor([torch.inf, -torch.inf, torch.finfo(dtype).max, 0.0])])
+    found = []
+    for engine in ("triton", "torch"):
+        p = nn.Parameter(x.to(DEVICE, dtype))
+        optimizer = MPGD([p], lr=0.3, rounding="stochastic", engine=engine)
+        p.grad = p.detach().nan_to_num(posinf=0.0, neginf=0.0)
+        optimizer.step()
+        found.append(p.detach())
+    assert same_bits(*found)
 
 
 def test_tensors_of_all_lengths_share_a_launch() -> None:

@@ -229,6 +229,43 @@ def train_under_fsdp(rank: int, folder: str, jobs: list[tuple[str, int, dict[str
     return found
 
 
+def rounded_ends(settings: dict[str, Any], place: Callable[[Tensor, int], Tensor]) -> list[Tensor]:
+    """Return bfloat16 parameters after steps that are rounded stochastically, and draws of theirs.
+
+    ``place`` puts a tensor where its parts are to be, cut along an axis.
+    """
+    generator, axes = torch.Generator().manual_seed(0), (0, 1, 0)
+    shapes = ((7, 5), (4, 6), (1,))
+    whole = [torch.randn(shape, generator=generator).bfloat16() for shape in shapes]
+    params = [nn.Parameter(place(x, axis)) for x, axis in zip(whole, axes, strict=True)]
+    inner = settings.get("inner")
+    optimizer = (
+        mpgd.perturb(torch.optim.AdamW(params, lr=0.05), sigma=0.1, rounding="stochastic")
+        if inner
+        else mpgd.MPGD(params, **SETTINGS, **settings, rounding="stochastic")
+    )
+    for k in range(4):
+        for p, axis in zip(params, axes, strict=True):
+            generator = torch.Generator().manual_seed(k)
+            p.grad = place(torch.randn(p.shape, generator=generator).bfloat16(), axis)
+        optimizer.step()
+    wide = place(torch.linspace(1.0, 2.0, 35).view(7, 5), 0)
+    drawn = mpgd.counter.normal(wide, seed=1, step=2)
+    return [*params, mpgd.stochastic_round(wide, torch.bfloat16, seed=1, step=2), drawn]
+
+
+def round_on_shards(rank: int, folder: str, jobs: list[dict[str, Any]]) -> Any:
+    """Return what `rounded_ends` gives on DTensors, uneven and empty shards among them."""
+    from torch.distributed.tensor import Shard, distribute_tensor, init_device_mesh
+
+    mesh = init_device_mesh("cpu", (2,))
+
+    def place(x: Tensor, axis: int) -> Tensor:
+        return distribute_tensor(x, mesh, [Shard(axis)])
+
+    return [[x.full_tensor().detach() for x in rounded_ends(job, place)] for job in jobs]  # type: ignore[attr-defined]
+
+
 def compile_on_shards(rank: int, folder: str, settings: dict[str, Any]) -> Any:
     """Take plain and compiled steps on sharded parameters; return what both end with."""
     found = []

@@ -81,7 +81,7 @@ _DITHER_BITS, _INPUT_BITS, _INPUT_MASK = _C(DITHER_BITS), _C(INPUT_BITS), _C((1 
 _ROW_BITS, _ROW_SHIFT = _C(RETURN_ROW_BITS), _C(INPUT_BITS - RETURN_ROW_BITS)
 _POSITION_SHIFT = _C(INPUT_BITS - RETURN_ROW_BITS - POSITION_BITS)
 _BEND = _C((1 << BEND_BITS) - 1)
-_NORMAL_SHIFT, _EXCESS = _C(INPUT_SHIFT), _C(EXCESS)
+_NORMAL_SHIFT, _EXCESS, _HALF_EXCESS = _C(INPUT_SHIFT), _C(EXCESS), _C(1 << (EXCESS - 1))
 _POINT_BITS, _CUT = _C(POINT_BITS), _C(POINT_BITS - FRACTION_BITS)
 
 
@@ -190,7 +190,7 @@ def _normal_term(head, row, at, inside, table, which: tl.constexpr, number: tl.c
     index = at + tl.load(row + _OFFSET)
     h = _round(_round((index ^ _key_of(row, number)) * _MULTIPLIER))
     z = _looked_up(table, ((h >> _NORMAL_SHIFT) & _INPUT_MASK) | 1, inside)
-    q = (z + (1 << (_EXCESS - 1))) >> _EXCESS
+    q = (z + _HALF_EXCESS) >> _EXCESS
     return tl.where(h < 0, -q, q).to(tl.int32).to(tl.float32) * _number(head, 2 + 2 * which)
 
 
@@ -264,7 +264,7 @@ def _by_chance(x, kind: tl.constexpr, head, row, at):
         beyond = tl.minimum(tl.maximum(cut - _RANDOM_BITS, 0), 31)
         base = tl.where(is_normal, a, ((a & _MANTISSA) | _IMPLICIT) >> beyond)
         cut = tl.minimum(cut, _RANDOM_BITS)
-        k = (base + (r >> (_RANDOM_BITS - cut))) >> cut
+        k = (base + (r >> -(cut - _RANDOM_BITS))) >> cut  # a constant must not come first
         k = tl.where(is_normal, k - _EXPONENT_SHIFT, k)
         half = (k | sign).to(tl.int16).to(tl.float16, bitcast=True)
         stored = tl.where(k < _FLOAT_INFINITY, half, _rounded(x, kind))
