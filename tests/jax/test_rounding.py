@@ -112,5 +112,5 @@ def test_wrong_arguments_are_named() -> None:
         stochastic_round(jnp.ones(2, jnp.bfloat16), jnp.float16, seed=0, step=0)
     with pytest.raises(ValueError, match="dtype must be bfloat16 or float16, got float32"):
         stochastic_round(jnp.ones(2), jnp.float32, seed=0, step=0)
-    with pytest.raises(ValueError, match="rounding must be one of .* got 'up'"):
+    with pytest.raises(ValueError, match=r"rounding must be one of .* got 'up'"):
         descent(0.1, rounding="up")
