@@ -34,7 +34,7 @@ ORDER: Final = ("gd", "gaussian", "langevin", "mpgd", "sgd")  # of the rows of a
 PLAIN, SYMMETRIC = "plain", "symmetric"
 VARIANTS: Final = (PLAIN, SYMMETRIC)
 SCRIPTED: Final = "script"  # how a run is computed: one net at a time
-PRINTED_SIGNS: Final = {
+PRINTED_SIGNS: Final[Settings] = {
     "signs": "product",
     "first_sign": "positive",
 }  # as the paper's text has them

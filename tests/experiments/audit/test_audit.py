@@ -16,8 +16,9 @@ from mpgd.experiments.airfoil import runs as airfoil
 from mpgd.experiments.airfoil import training as airfoil_training
 from mpgd.experiments.audit import EXPERIMENT
 from mpgd.experiments.audit import runs as audit
+from mpgd.experiments.audit.compared import told
 from mpgd.experiments.audit.deviations import DEVIATIONS, deviate
-from mpgd.experiments.audit.runs import CORRECTED, STUDIES, TOGETHER, told
+from mpgd.experiments.audit.runs import CORRECTED, STUDIES, TOGETHER
 from mpgd.experiments.banks import released
 from mpgd.experiments.banks.released import SWITCHES
 from mpgd.experiments.banks.sources import levels, perturbations

@@ -39,10 +39,10 @@ def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
     trained = train_nets(problem, together)
     x = trained.before if together[0].protocol == "released" else trained.after
     for row, task in enumerate(together):
-        inputs = (own[row].x_train, own[row].x_test)
-        ends = (problem.layout.outputs(x[row : row + 1], part)[0] for part in inputs)
+        net, mine = x[row : row + 1], own[row]
+        on_train, on_test = (problem.layout.outputs(net, x) for x in (mine.x_train, mine.x_test))
         curves = {"step": trained.moments, "train_mse": trained.curve[:, row]}
-        yield task, metrics(*ends, own[row]), curves
+        yield task, metrics(on_train[0], on_test[0], mine), curves
 
 
 def stacked(splits: list[Split]) -> Split:

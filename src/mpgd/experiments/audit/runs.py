@@ -1,7 +1,6 @@
 """The cases of the audit: rows of the experiments' tables, and the deviations tried on them."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -12,11 +11,11 @@ from mpgd.experiments.audit.deviations import OF_A_GAUSSIAN, deviate
 from mpgd.experiments.banks.released import SWITCHES
 from mpgd.experiments.ecg.runs import FIXED, PRIMARY
 from mpgd.experiments.ecg.runs import tasks as ecg_tasks
-from mpgd.experiments.experiment import Experiment, Table
+from mpgd.experiments.experiment import Experiment
 from mpgd.experiments.schema import Needs
 from mpgd.experiments.schemes import Scheme
-from mpgd.experiments.statistics import Difference, Summary, by_seed, paired, summary
-from mpgd.experiments.store import Record, Run
+from mpgd.experiments.statistics import Columns
+from mpgd.experiments.store import Run
 from mpgd.experiments.valley import switches
 from mpgd.experiments.valley.runs import tasks as valley_tasks
 
@@ -56,7 +55,7 @@ class Study:
 
     experiment: Experiment  # what it is
     tasks: Tasks
-    metrics: Mapping[str, tuple[str, int]]  # what is shown: its title and digits
+    metrics: tuple[Columns, ...]  # what is shown
     cases: tuple[Case, ...]  # the rows
 
 
@@ -68,7 +67,7 @@ STUDIES: Final = {
     "airfoil": Study(
         airfoil.EXPERIMENT,
         _of(airfoil_tasks),
-        {"test_rmse": ("test RMSE", 4), "gap": ("RMSE gap", 4)},
+        (Columns("test_rmse", "test RMSE", 4), Columns("gap", "RMSE gap", 4)),
         (
             Case(GD, ("float32", *MEASURED)),
             Case(GAUSSIAN, (*SCRIPTS_GAUSSIAN, *OF_A_GAUSSIAN, "lower_sigma", *MEASURED)),
@@ -80,7 +79,7 @@ STUDIES: Final = {
     "ecg": Study(
         ecg.EXPERIMENT,
         _of(ecg_tasks, lambda steps: FIXED | {"steps": steps, "stop": steps // 2}),
-        {"test_accuracy": ("test accuracy, %", 2)},
+        (Columns("test_accuracy", "test accuracy, %", 2, better="higher"),),
         (
             Case(GD, ("one_layer",)),
             Case(GAUSSIAN, (*SCRIPTS_GAUSSIAN, *OF_A_GAUSSIAN, "one_layer")),
@@ -92,7 +91,7 @@ STUDIES: Final = {
     "valley": Study(
         valley.EXPERIMENT,
         _of(valley_tasks),
-        {"trace": ("final trace of the Hessian", 1)},
+        (Columns("trace", "final trace of the Hessian", 1),),
         (
             Case(GD, ("scalar_u",)),
             Case(replace(GAUSSIAN, gamma=0.7), switches.GAUSSIAN + switches.MOTION),
@@ -159,66 +158,3 @@ def _with(task: Run, deviation: str) -> Run:
         return changed
     h = {**changed.hyperparameters, "study": task.experiment, "deviations": [deviation]}
     return replace(changed, experiment="audit", hyperparameters=h)
-
-
-@dataclass(frozen=True)
-class Compared:
-    """A case's runs beside those of the text's protocol."""
-
-    study: str  # the experiment it belongs to
-    scheme: Scheme  # its row there
-    metrics: Sequence[tuple[str, int]]  # what is shown: its title and digits
-    lines: Mapping[str, Sequence[tuple[Summary, Difference | None]]]  # and its difference
-
-    @property
-    def table(self) -> Table:
-        """The same as a table."""
-        columns = [title for what, _ in self.metrics for title in (what, "minus corrected")]
-        rows = [[label, *self._texts(line)] for label, line in self.lines.items()]
-        return f"audit, {self.study}, {self.scheme}", ["deviation", *columns], rows
-
-    def _texts(self, line: Sequence[tuple[Summary, Difference | None]]) -> Iterator[str]:
-        for (_, digits), (ours, difference) in zip(self.metrics, line, strict=True):
-            yield ours.text(digits)
-            yield difference.text(digits) if difference else ""
-
-
-def told(records: Iterable[Record]) -> list[Table]:
-    """Return the table of every case with runs among ``records``, of the audit and its studies."""
-    return [case.table for case in compared(records)]
-
-
-def compared(records: Iterable[Record]) -> list[Compared]:
-    """Return every case with runs among ``records``, of the size that most have."""
-    held = {record.run.key: record for record in records}
-    ours = [record.run for record in held.values() if record.run.experiment == "audit"]
-    found = []
-    for name, study in STUDIES.items():
-        mine = [run for run in ours if study_of(run) == name]
-        counted = Counter(run.hyperparameters["steps"] for run in mine)
-        for case in study.cases if mine else ():
-            seeds, steps = sorted({run.seed for run in mine}), counted.most_common(1)[0][0]
-            kept = {
-                label: [held[task.key] for task in each if task.key in held]
-                for label, each in lines(name, case, seeds, steps).items()
-            }
-            if kept[CORRECTED]:
-                found.append(_compared(name, case, study, kept))
-    return found
-
-
-def _compared(name: str, case: Case, study: Study, kept: Mapping[str, list[Record]]) -> Compared:
-    started = {record.run.seed for record in kept[CORRECTED]}
-    shown = [label for label, own in kept.items() if {r.run.seed for r in own} & started]
-    found = {label: [_line(metric, label, kept) for metric in study.metrics] for label in shown}
-    return Compared(name, case.scheme, tuple(study.metrics.values()), found)
-
-
-def _line(
-    metric: str, label: str, kept: Mapping[str, list[Record]]
-) -> tuple[Summary, Difference | None]:
-    """Return a line's numbers of one metric; some lines show the scripts' own gap."""
-    own = "released_gap" if metric == "gap" and label in ("mse_gap", TOGETHER) else metric
-    ours = by_seed(kept[label], own)
-    difference = None if label == CORRECTED else paired(ours, by_seed(kept[CORRECTED], metric))
-    return summary(ours.values()), difference

@@ -8,13 +8,12 @@ from typing import Final
 from mpgd.experiments.cifar10 import runs
 from mpgd.experiments.cifar10.runs import COMPARISON, FULL, MEASURES, tasks
 from mpgd.experiments.comparison import IncompleteError
-from mpgd.experiments.content.blocks import Block, Findings, Panel, Plate, Text, panel
+from mpgd.experiments.content.blocks import Block, Panel, Plate, Text, panel
 from mpgd.experiments.content.choose import chosen, commonest, part
 from mpgd.experiments.content.curves import against_gamma, on_the_way
-from mpgd.experiments.content.findings import PROTOCOLS, findings, under, unfinished
+from mpgd.experiments.content.findings import PROTOCOLS, judged, unfinished, without_text
 from mpgd.experiments.content.tables import Setting, scheme_table
 from mpgd.experiments.schemes import Scheme
-from mpgd.experiments.statistics import RULE
 from mpgd.experiments.store import Record
 
 HEADLINES: Final = {
@@ -47,10 +46,10 @@ def _study(study: str, records: Sequence[Record]) -> Iterator[Block]:
     size = runs.describe(dict(records[-1].run.hyperparameters))
     yield Text(f"{size[0].upper()}{size[1:]}.")
     yield from unfinished("cifar10", held, partial(tasks, study=FULL))
-    found = under(findings(held, "", COMPARISON), HEADLINES)
-    if study != "full":  # no test of what the paper states
-        found = tuple(replace(one, basis="elsewhere") for one in found)
-    yield Findings(RULE, found)
+    if study == "full":
+        yield from without_text("cifar10", records)
+    # a reduced study is no test of what the paper states
+    yield from judged(held, HEADLINES, COMPARISON, held if study != "full" else ())
     yield Plate(
         f"cifar10-{study}",
         f"Validation accuracy on the way at γ = {SHOWN}, means over "

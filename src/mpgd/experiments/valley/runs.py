@@ -70,5 +70,4 @@ def told(records: Sequence[Record]) -> Iterator[Said]:
         medians = {name: median(r.metrics["trace"] for r in held[name]) for name in held}
         body = [[name, f"{medians[name]:.1f}", *rest] for name, *rest in rows]
         yield caption, [heads[0], "median", *heads[1:]], body
-        for verdict in COMPARISON.verdicts(own):
-            yield f"{title}: {verdict.text(COMPARISON.digits)}"
+        yield from COMPARISON.judged(title, own)

@@ -8,7 +8,14 @@ import numpy as np
 from mpgd.experiments.content.blocks import Block, Landscape, Panel, Plate, Route, Text, panel
 from mpgd.experiments.content.choose import chosen, commonest, part
 from mpgd.experiments.content.curves import bands
-from mpgd.experiments.content.findings import PROTOCOLS, finished, judged, settings, unfinished
+from mpgd.experiments.content.findings import (
+    PROTOCOLS,
+    finished,
+    judged,
+    settings,
+    unfinished,
+    without_text,
+)
 from mpgd.experiments.content.style import BLUE, INDIGO, SKY, color
 from mpgd.experiments.content.tables import scheme_table, table
 from mpgd.experiments.schemes import Scheme
@@ -34,7 +41,8 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             "says that descent stays where it starts, Gaussian noise does not converge, and MPGD "
             "moves to flatter minima, which the trace of the Hessian measures."
         ),
-        judged(held, HEADLINES, COMPARISON),
+        *without_text("valley", records),
+        *judged(held, HEADLINES, COMPARISON),
     ]
     for protocol in PROTOCOLS:
         if own := [record for record in paths if record.run.protocol == protocol]:
