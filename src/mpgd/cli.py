@@ -51,6 +51,7 @@ Examples:
   mpgd reproduce noise --out figures        one of them
   mpgd reproduce airfoil --seeds 100 --workers 2 --data DIR
   mpgd report results -o report.html        one page with everything that was run
+  mpgd report --published                   the same of the results that come with the package
   mpgd lab                                  sliders for every parameter, in your browser
   mpgd noise --gamma 0.7 --beta 0.5         constants of a noise, distance to its limit
   mpgd noise --gamma 0.7 --plot noise.png   the same as a figure
@@ -156,6 +157,10 @@ class Report:
     """What to write: .html is one page, .md a document with figures; by default DIR/report.html."""
     study: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE ...")] = ()
     """Files that hold experiments of your own, whose sections are shown too."""
+    published: bool = False
+    """Show the results that come with the package; nothing is trained and no data is read."""
+    publish: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Write the folder's results to one compressed file instead of a page."""
     quiet: bool = False
     """Print nothing but errors."""
     json: bool = False
@@ -165,9 +170,15 @@ class Report:
         """Write the page."""
         terminal = Terminal(self.quiet or self.json)
         with usage_errors():
-            studies = [load(str(file)) for file in self.study]
-            output = self.output or self.folder / "report.html"
-            written = write_report(self.folder, output, terminal, studies)
+            if self.published and self.publish:
+                raise ValueError("--published reads what --publish writes; give one of them")
+            if self.publish:
+                written = publish(self.folder, self.publish, terminal)
+            else:
+                studies = [load(str(file)) for file in self.study]
+                folder = None if self.published else self.folder
+                output = self.output or (folder or Path()) / "report.html"
+                written = write_report(folder, output, terminal, studies)
         if self.json:
             show(written, as_json=True)
 
@@ -337,8 +348,17 @@ def termination(kept: str) -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+def publish(folder: Path, file: Path, terminal: Terminal) -> dict[str, Any]:
+    """Write the results of a folder to one file and say how large it is."""
+    from mpgd import report
+
+    count, size = report.publish(folder, file), file.stat().st_size
+    terminal.say(f"{count:,} records, {size:,} bytes: {file}")
+    return {"file": str(file), "records": count, "bytes": size}
+
+
 def write_report(
-    folder: Path, file: Path, terminal: Terminal, studies: Sequence[Experiment]
+    folder: Path | None, file: Path, terminal: Terminal, studies: Sequence[Experiment]
 ) -> dict[str, Any]:
     """Write the report of a folder of results and say where it is."""
     from mpgd import report

@@ -168,7 +168,7 @@ def test_a_run_with_a_checkpoint_is_unfinished_not_unusable(
 ) -> None:
     assert not [name for name in written.unusable if GOING_ON.key in name]
     assert re.search(
-        r"cifar10, as the text says, mpgd plain 0.55 beta 0.5, seed 7\s*"
+        r"cifar10, with corrected signs, mpgd plain 0.55 beta 0.5, seed 7\s*"
         r"mpgd reproduce cifar10 --seeds 7 --data DIR",
         page.text,
     )

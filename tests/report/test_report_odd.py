@@ -163,7 +163,7 @@ def test_a_path_that_leaves_the_valley_is_drawn_as_far_as_it_goes(
     text = report.write(folder, folder / f"results.{ending}").file.read_text(encoding="utf-8")
     assert "cannot be drawn" not in text
     if ending == "html":
-        (data,) = re.findall(r'"figure-valley-paper".*?json">(.*?)</script>', text, re.DOTALL)
+        (data,) = re.findall(r'"figure-valley-corrected".*?json">(.*?)</script>', text, re.DOTALL)
         assert "NaN" not in data
         assert "Infinity" not in data
         ends = {r["u"].index(None) for r in json.loads(data) if None in r["u"]}

@@ -36,8 +36,8 @@ def _place(study: Experiment) -> int:
     return study.section.place if study.section else 0
 
 
-def build(shelf: Shelf, file: str, studies: Sequence[Experiment]) -> Page:
-    """Return the page of a store; ``file`` is the name it will have."""
+def build(shelf: Shelf, how: str, studies: Sequence[Experiment]) -> Page:
+    """Return the page of a store; ``how`` is the command that writes it."""
     seeded = {study.name for study in studies if study.seeded}
     parts = [section(study, shelf) for study in shown(studies)]
     tested = claims(parts)
@@ -45,7 +45,7 @@ def build(shelf: Shelf, file: str, studies: Sequence[Experiment]) -> Page:
     return Page(
         "Does chaos help gradient descent?",
         LEAD,
-        Commands((*commands(shelf, parts, seeded), f"mpgd report results -o {file}{own}")),
+        Commands((*commands(shelf, parts, seeded), f"{how}{own}")),
         tested,
         conclusions(tested, _not_run(parts)),
         (runs(shelf, parts), *parts, *leftovers(shelf, parts)),

@@ -210,8 +210,10 @@ def test_a_short_audit_prints_what_the_store_tells_again(
             rows = by_title[f"audit, {name}, {case.scheme}"]
             assert [row[0] for row in rows] == [CORRECTED, *case.alone, TOGETHER]
             assert rows[0][2] == ""
-    gap = {row[0]: row[3] for row in by_title[f"audit, airfoil, {PLAIN}"]}
+    (_, headings, rows) = next(t for t in listener.tables if t[0] == f"audit, airfoil, {PLAIN}")
+    gap = {row[0]: row[headings.index("RMSE gap")] for row in rows}
     assert gap["mse_gap"] != gap["corrected"]
+    assert headings[1:5] == ["test RMSE", "minus base", "minus descent", "minus Gaussian"]
 
     before = {path: path.stat().st_mtime_ns for path in context.store.folder.iterdir()}
     gone = next(r for r in records if r.run.experiment == "audit")

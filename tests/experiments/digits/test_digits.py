@@ -94,4 +94,4 @@ def test_a_short_run_has_every_scheme_in_each_table_and_its_verdicts(tmp_path: P
         mpgd = [row for row in rows if row[0].startswith("mpgd")]
         assert len(mpgd) == 8
         assert all(row[-1] for row in mpgd)  # each has its Gaussian
-    assert len(told) - len(tables) == 2 * 3 * 2
+    assert len(told) - len(tables) == 3 + 2 * 3 * 2

@@ -110,7 +110,7 @@ def judged(
 
 
 def _basis(run: Run, is_uncounted: bool) -> Basis:
-    return "elsewhere" if is_uncounted else BASIS[run.protocol]
+    return "elsewhere" if is_uncounted else BASIS.get(run.protocol, "elsewhere")
 
 
 def finding(
