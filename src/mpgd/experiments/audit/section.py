@@ -64,8 +64,8 @@ def _gains(case: Compared) -> str:
         alone = [label for label in case.lines if label not in (*PLAIN, "control")]
         makers = [label for label in alone if case.lines[label][place].is_gain]
         named = ", ".join(makers) or f"none of {len(alone)} deviations"
-        said.append(f"{line.columns.title}: {named}")
-    return f"{_named(case)}, what alone makes a gain. {'; '.join(said)}."
+        said.append(f"in {line.columns.title} {named}")
+    return f"Makes a gain alone, {_named(case)}: {'; '.join(said)}."
 
 
 def _table(case: Compared) -> Table:
