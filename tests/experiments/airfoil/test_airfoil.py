@@ -153,10 +153,29 @@ def test_without_its_data_it_is_left_out_or_an_error(
     [
         (["--seeds", "0"], "seeds must be an integer >= 1, got 0"),
         (["--workers", "0"], "workers must be an integer >= 1, got 0"),
+        (["--protocol", "paper"], "protocol 'paper' is now 'corrected' (fresh signs); 'text' is"),
+        (["--protocol", "text,texts"], "protocol must be one of 'text', 'corrected', 'released'"),
     ],
 )
-def test_wrong_numbers_are_a_users_mistake(
+def test_wrong_values_are_a_users_mistake(
     arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["reproduce", "airfoil", *arguments]) == cli.USAGE
     assert text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "protocols"),
+    [
+        ([], ("corrected", "released")),
+        (["--protocol", "text"], ("text",)),
+        (["--protocol", "released,text"], ("text", "released")),
+        (["--protocol", "text", "--protocol", "corrected"], ("text", "corrected")),
+    ],
+)
+def test_protocols_are_a_list_or_an_option_again(
+    arguments: list[str], protocols: tuple[str, ...]
+) -> None:
+    command = cli.parse(["reproduce", "airfoil", *arguments])
+    assert isinstance(command, cli.Reproduce)
+    assert command.protocols == protocols
