@@ -1,6 +1,7 @@
 """Experiments: one folder per table or figure of the paper, and what trains and keeps them.
 
-    store, statistics     results on disk, and what they say
+    store, archive        results on disk, one by one or in one file
+    statistics            what they say
     runner/               what the store lacks, trained here, in processes or on a cluster
     data/, nets/, banks/  data sets, many small nets as one, the noise of many runs at once
     training              the loop in which many runs descend

@@ -12,8 +12,8 @@ The mini-batch reference has Nesterov momentum 0.9, weight decay 0.0005, a warm-
 a cosine over 300. Reduced study: `REDUCED`, a narrow network and few small images; its numbers are
 no estimate of the paper's. A killed run goes on from its last checkpoint with the same bits.
 
-Protocol ``paper`` follows the text: correct noise, the gap of the final network on images as they
-are. Protocol ``released`` has the authors' noise, and every deviation of their script that
+Protocol ``text`` follows the text: printed signs, the gap of the final network on images as they
+are. Protocol ``corrected`` is the same with fresh signs. Protocol ``released`` has the authors' noise, and every deviation of their script that
 `DEVIATIONS` names; descent of as many steps as the others stands beside their longer one. Its
 Gaussian comes from our generator, so that only its law is theirs.
 
