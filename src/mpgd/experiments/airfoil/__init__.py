@@ -1,8 +1,8 @@
 """The tables on airfoil self-noise: test RMSE and RMSE gap of a 5-16-1 net.
 
 Protocol ``corrected``: noise with fresh signs at the levels of the text, gap = test RMSE - train
-RMSE, measured after the last step, float64. Protocol ``text`` has the printed signs instead. Protocol ``released``: the authors' noise with every deviation, at
-the levels they ran, "gap" = test RMSE - train MSE, measured before the last step; descent and the
+RMSE, measured after the last step, float64. Protocol ``text`` has the printed signs instead.
+Protocol ``released``: the authors' noise with every deviation, at the levels they ran, "gap" = test RMSE - train MSE, measured before the last step; descent and the
 Gaussian are trained one net at a time in float32 and come out as printed, within 0.0003. That
 needs the right order of rounding, found by trial: torch.optim.SGD for the Gaussian, but for
 descent eta times the gradient rounded before it is subtracted. With SGD's fused step descent gives

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
 from mpgd.experiments import Context, airfoil, ecg, valley
@@ -140,13 +141,18 @@ def lines(
 ) -> dict[str, list[Run]]:
     """Return the runs of every line of a case's table; ``steps`` shortens them, for a test."""
     first, last = (
-        [task for task in STUDIES[name].tasks(protocol, seeds, steps) if case.holds(task)]
+        [task for task in _tasks(name, protocol, tuple(seeds), steps) if case.holds(task)]
         for protocol in ("corrected", "released")
     )
     alone = {name: [_with(each, name) for each in first] for name in case.alone}
     if "float32" in alone:  # which the scripts' descent is, apart from how its gap is defined
         alone["float32"] = last
     return {CORRECTED: first, **alone, TOGETHER: last}
+
+
+@lru_cache(maxsize=8)  # all cases of a study ask for the same
+def _tasks(name: str, protocol: str, seeds: tuple[int, ...], steps: int | None) -> list[Run]:
+    return STUDIES[name].tasks(protocol, seeds, steps)
 
 
 def _with(task: Run, deviation: str) -> Run:

@@ -13,8 +13,8 @@ a cosine over 300. Reduced study: `REDUCED`, a narrow network and few small imag
 no estimate of the paper's. A killed run goes on from its last checkpoint with the same bits.
 
 Protocol ``text`` follows the text: printed signs, the gap of the final network on images as they
-are. Protocol ``corrected`` is the same with fresh signs. Protocol ``released`` has the authors' noise, and every deviation of their script that
-`DEVIATIONS` names; descent of as many steps as the others stands beside their longer one. Its
+are. Protocol ``corrected`` is the same with fresh signs. Protocol ``released`` has the authors'
+noise, and every deviation of their script that `DEVIATIONS` names; descent of as many steps as the others stands beside their longer one. Its
 Gaussian comes from our generator, so that only its law is theirs.
 
 Reference: Lim, Wan & Simsekli (2022), Section 5.3 and Appendix F.3.
