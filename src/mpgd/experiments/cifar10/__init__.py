@@ -14,8 +14,9 @@ no estimate of the paper's. A killed run goes on from its last checkpoint with t
 
 Protocol ``text`` follows the text: printed signs, the gap of the final network on images as they
 are. Protocol ``corrected`` is the same with fresh signs. Protocol ``released`` has the authors'
-noise, and every deviation of their script that `DEVIATIONS` names; descent of as many steps as the others stands beside their longer one. Its
-Gaussian comes from our generator, so that only its law is theirs.
+noise, and every deviation of their script that `DEVIATIONS` names; descent of as many steps as the
+others stands beside their longer one. Its Gaussian comes from our generator, so that only its law
+is theirs.
 
 Reference: Lim, Wan & Simsekli (2022), Section 5.3 and Appendix F.3.
 """

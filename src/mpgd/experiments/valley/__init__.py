@@ -7,9 +7,10 @@ Gaussian perturbations do not converge, MPGD lowers the trace.
 
 Protocol ``corrected``: u in R^10, started at 5 U[0, 1]^10, v = 0, fresh signs; ``text``: the same
 with the printed signs. Protocol ``released`` follows the authors' script: u is one number, 17.28 at
-the start; the Gaussian has prefactor 1, mean 10 on u and mean 1 elsewhere; v's multiplicative noise multiplies u; u moves before v; one
-multiplicative driver serves both; each driver's sign flips at every visit to Z or never, and
-already at the visit. Seed 1 is the script's own path, further seeds shift its orbit seeds.
+the start; the Gaussian has prefactor 1, mean 10 on u and mean 1 elsewhere; v's multiplicative noise
+multiplies u; u moves before v; one multiplicative driver serves both; each driver's sign flips at
+every visit to Z or never, and already at the visit. Seed 1 is the script's own path, further seeds
+shift its orbit seeds.
 
 Reference: Lim, Wan & Simsekli (2022), Section 5.1.
 """
