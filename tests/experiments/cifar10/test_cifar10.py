@@ -71,6 +71,16 @@ def test_every_printed_row_is_run_and_further_baselines() -> None:
     assert sum(name.startswith("gaussian") for name in paper) == 8
 
 
+def test_the_text_perturbs_with_the_printed_signs() -> None:
+    groups = {
+        protocol: make_optimizer(make_model(run), run.hyperparameters, 3).param_groups[0]
+        for protocol in ("text", "corrected")
+        for run in [task("mpgd plain 0.6 beta 0.5", protocol)]
+    }
+    signs = {name: (group["signs"], group["first_sign"]) for name, group in groups.items()}
+    assert signs == {"text": ("product", "positive"), "corrected": ("fresh", "drawn")}
+
+
 def test_the_full_recipe_is_the_papers() -> None:
     run = next(
         run

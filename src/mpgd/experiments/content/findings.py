@@ -133,9 +133,10 @@ def _headline(claim: str, headlines: Mapping[str, str]) -> str:
     return f"{found.split(':')[0]}: {WORSE}" if claim.endswith(AS_PRINTED) else found
 
 
-def without_text(name: str, records: Iterable[Record], seeds: int = 5) -> tuple[Missing, ...]:
-    """Return how to run the paper's text to the letter, where it was not."""
+def without_text(name: str, records: Sequence[Record]) -> tuple[Missing, ...]:
+    """Return how to run the paper's text to the letter, with as many seeds, where it was not."""
     if any(record.run.protocol == "text" for record in records):
         return ()
+    seeds = len({record.run.seed for record in records})
     told = f"The paper's {NOT_RUN}. To run it:"
     return (Missing(told, command(name, options=f"--protocol text --seeds {seeds}")),)
