@@ -22,4 +22,5 @@ EXPERIMENT = Experiment(
     needs=lambda run: Needs(("test_accuracy", "test_loss", "gap")),
     section=Part("Digits", blocks, place=7),
     largest=lambda run: LARGEST,
+    seconds=0.4,
 )

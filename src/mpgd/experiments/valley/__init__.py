@@ -30,4 +30,5 @@ EXPERIMENT = Experiment(
     needs=lambda run: PATHS if run.hyperparameters.get("part") == LANDSCAPE else NEEDS,
     section=Part("The valley", blocks, place=3),
     largest=lambda run: 1000,
+    seconds=0.1,
 )
