@@ -145,12 +145,15 @@ class Terminal:
 
     def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Print a table."""
+        from rich import box
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(title=title, title_justify="left", title_style="bold")
-        for place, column in enumerate(columns):
-            table.add_column(column, justify="right" if place else "left")
+        look: Any = {"box": box.SIMPLE_HEAD, "pad_edge": False, "padding": 0}
+        table = Table(title=title, title_justify="left", title_style="bold", **look)
+        for place, column in enumerate(columns):  # the first one is never cut, words wrap
+            side: Any = {"justify": "right", "overflow": "fold"} if place else {"no_wrap": True}
+            table.add_column(column, **side)
         for row in rows:
             table.add_row(*map(Text, row))
         self.console.print(table)
