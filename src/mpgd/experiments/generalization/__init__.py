@@ -36,4 +36,5 @@ EXPERIMENT = Experiment(
     seeded=False,
     figures=blocks,
     wanted=wanted,
+    seconds=6.0,
 )
