@@ -134,7 +134,7 @@ def _implicit(run: Run, rng: np.random.Generator) -> Made:
 
 def _generalization(run: Run, rng: np.random.Generator) -> Made:
     names = ["train", "test", "worst_gap", "late_gap", "dimension", "hessian_trace"]
-    names += [] if run.scheme == "descent" else ["tail_index"]
+    names += [] if run.scheme == "descent" else ["tail_index", "tail_blocks", "tail_hill"]
     return {}, {name: rng.normal(1.5, 0.2, len(SEEDS)) for name in names}
 
 
