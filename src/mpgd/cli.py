@@ -18,7 +18,16 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import mpgd
-from mpgd.experiments import EXPERIMENTS, Context, find, is_file, load
+from mpgd.experiments import (
+    EXPERIMENTS,
+    PROTOCOLS,
+    USUAL,
+    Context,
+    check_protocol,
+    find,
+    is_file,
+    load,
+)
 from mpgd.experiments.store import installed, versions
 from mpgd.parameters import check_integer
 from mpgd.terminal import Terminal, show
@@ -78,8 +87,15 @@ class Reproduce:
             f"{', '.join(EXPERIMENTS)}. A file such as my_study.py may hold another.",
         ),
     ] = ()
-    protocol: Literal["paper", "released", "both"] = "both"
-    """As the paper's text says, as the authors' scripts do, or both."""
+    protocol: Annotated[
+        tyro.conf.UseAppendAction[tuple[str, ...]],
+        tyro.conf.arg(
+            metavar="NAME[,NAME]",
+            help="Protocols to run; may be repeated. text: the paper to the letter; corrected: the "
+            "same with fresh signs; released: as the authors' scripts do. By default "
+            f"{','.join(USUAL)}.",
+        ),
+    ] = ()
     seeds: int = 5
     """Seeds of every scheme, from 1 on, where an experiment trains."""
     data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -97,6 +113,12 @@ class Reproduce:
     json: bool = False
     """Print a summary as JSON at the end; everything else goes to standard error."""
 
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        """The protocols to run, in their usual order."""
+        asked = [check_protocol(name) for part in self.protocol for name in part.split(",")]
+        return tuple(name for name in PROTOCOLS if name in asked) or USUAL
+
     def run(self) -> None:
         """Run the experiments one after the other, and write the report."""
         from mpgd.experiments.experiment import reproduce
@@ -107,7 +129,7 @@ class Reproduce:
             names = find(self.names)
             studies = [load(name) for name in names if is_file(name)]
             where = (self.workers, self.cluster, self.device)
-            context = Context(self.out, terminal, self.protocol, self.seeds, self.data, *where)
+            context = Context(self.out, terminal, self.protocols, self.seeds, self.data, *where)
         context.store.check_writable()
         for name in names:
             study = load(name)

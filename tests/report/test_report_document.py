@@ -58,7 +58,7 @@ def test_paths_too_short_to_be_seen_are_named(document: Path) -> None:
 
 def test_an_uneven_sweep_says_how_many_seeds_and_how_to_go_on(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
-    for run in airfoil.tasks("paper", [1, 2, 3]):
+    for run in airfoil.tasks("corrected", [1, 2, 3]):
         if run.scheme == "gd" or run.seed < 3:
             store.save(run, AIRFOIL, {}, seconds=1.0)
     text = report.write(tmp_path, tmp_path / "results.md").file.read_text()
@@ -70,7 +70,7 @@ def test_an_uneven_sweep_says_how_many_seeds_and_how_to_go_on(tmp_path: Path) ->
 
 def test_protocols_of_unlike_size_have_commands_of_their_own(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
-    for run in [*airfoil.tasks("paper", [1, 2]), *airfoil.tasks("released", [1])]:
+    for run in [*airfoil.tasks("corrected", [1, 2]), *airfoil.tasks("released", [1])]:
         store.save(run, AIRFOIL, {}, seconds=1.0)
     text = report.write(tmp_path, tmp_path / "results.md").file.read_text()
     assert "    mpgd reproduce airfoil --protocol paper --seeds 2 --data DIR\n" in text
@@ -101,7 +101,7 @@ def test_records_of_an_unknown_protocol_do_not_stop_the_page(tmp_path: Path) -> 
 
 def test_half_a_sweep_gives_a_table_without_verdicts(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
-    for run in airfoil.tasks("paper", [1, 2])[:8]:
+    for run in airfoil.tasks("corrected", [1, 2])[:8]:
         store.save(run, AIRFOIL, {}, seconds=1.0)
     written = report.write(tmp_path, tmp_path / "report.html")
     assert "airfoil" not in written.missing

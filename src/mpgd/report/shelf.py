@@ -44,7 +44,7 @@ def read(folder: Path, studies: Sequence[Experiment]) -> Shelf:
     experiments: dict[str, list[Record]] = defaultdict(list)
     unusable, earlier = {}, []
     for record in store.records():
-        if record.run.driver != DRIVER_VERSION:
+        if record.run.driver != DRIVER_VERSION or _is_renamed(record, known):
             earlier.append(record)
         elif why := _problem(record, known):
             unusable[store.path(record.run).name] = why
@@ -55,6 +55,12 @@ def read(folder: Path, studies: Sequence[Experiment]) -> Shelf:
     for records in experiments.values():
         records.sort(key=lambda record: (record.run.protocol, record.run.seed))
     return Shelf(experiments, dict(sorted((unusable | broken).items())), unfinished, earlier)
+
+
+def _is_renamed(record: Record, known: Mapping[str, Experiment]) -> bool:
+    """Return whether a record's protocol is none that its study has now."""
+    study = known.get(record.run.experiment)
+    return bool(study and study.protocols and record.run.protocol not in study.protocols)
 
 
 def _problem(record: Record, known: Mapping[str, Experiment]) -> str | None:

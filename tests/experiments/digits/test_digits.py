@@ -30,7 +30,7 @@ def test_the_loss_and_its_slope_are_torchs(own: bool) -> None:
 
 
 def pick(scheme: str, steps: int) -> Run:
-    return next(task for task in digits.tasks("paper", [7], steps) if task.scheme == scheme)
+    return next(task for task in digits.tasks("corrected", [7], steps) if task.scheme == scheme)
 
 
 @pytest.mark.parametrize("name", ["mpgd plain 0.6 beta 0.5", "mpgd symmetric 0.65 beta 0.5"])

@@ -17,6 +17,7 @@ Both protocols start a run with seed s from the same net, torch's float32 one af
 Reference: Lim, Wan & Simsekli (2022), Section 5.2 and Appendix F.2.
 """
 
+from mpgd.experiments import PROTOCOLS
 from mpgd.experiments.airfoil.runs import COMPARISON, tasks
 from mpgd.experiments.airfoil.section import blocks
 from mpgd.experiments.airfoil.training import largest, train
@@ -30,6 +31,7 @@ EXPERIMENT = Experiment(
     train=train,
     told=COMPARISON.told,
     needs=lambda run: Needs(metrics=("test_rmse", "gap", "released_gap")),
+    protocols=PROTOCOLS,
     section=Part("Airfoil self-noise", blocks, place=4),
     data=(AIRFOIL,),
     largest=largest,

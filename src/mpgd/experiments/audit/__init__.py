@@ -12,6 +12,7 @@ Gaussian. On ECG5000 ``paper`` means the text's one hidden layer.
 Reference: Lim, Wan & Simsekli (2022), Section 5 and Appendix F, and the scripts released with it.
 """
 
+from mpgd.experiments import PROTOCOLS
 from mpgd.experiments.audit.runs import STUDIES, needs, told, wanted
 from mpgd.experiments.audit.runs import all_tasks as tasks
 from mpgd.experiments.audit.section import blocks
@@ -24,6 +25,7 @@ EXPERIMENT = Experiment(
     train=train,
     told=told,
     needs=needs,
+    protocols=PROTOCOLS,
     section=Part("The audit", blocks, tuple(STUDIES), place=8),
     also=tuple(source for study in STUDIES.values() for source in study.experiment.data),
     largest=largest,

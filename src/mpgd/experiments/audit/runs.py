@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from mpgd.experiments import Context, airfoil, ecg, valley
+from mpgd.experiments.airfoil.runs import is_random
 from mpgd.experiments.airfoil.runs import tasks as airfoil_tasks
-from mpgd.experiments.audit.deviations import deviate
+from mpgd.experiments.audit.deviations import OF_A_GAUSSIAN, deviate
 from mpgd.experiments.banks.released import SWITCHES
-from mpgd.experiments.ecg.runs import DEPTHS, FIXED
+from mpgd.experiments.ecg.runs import FIXED, PRIMARY
 from mpgd.experiments.ecg.runs import tasks as ecg_tasks
 from mpgd.experiments.experiment import Experiment, Table
 from mpgd.experiments.schema import Needs
@@ -21,11 +22,12 @@ from mpgd.experiments.valley.runs import tasks as valley_tasks
 
 Tasks = Callable[[str, Sequence[int], int | None], list[Run]]  # of protocol, seeds and steps
 
-PAPER, TOGETHER = "paper", "all together"  # the first and the last row of a table
+CORRECTED, TOGETHER = "corrected", "all together"  # the first and the last row of a table
 SYMMETRIC: Final = ("control", *SWITCHES)
 PLAIN: Final = tuple(name for name in SYMMETRIC if name != "same_delta")
 MEASURED: Final = ("early_metrics", "mse_gap")
-TEXT: Final = {"ecg": DEPTHS["one hidden layer"]}  # widths, where ``paper`` has several nets
+SCRIPTS_GAUSSIAN: Final = ("bare_gaussian", "shared_rows")
+WIDTHS: Final = {"ecg": PRIMARY}  # of the net that is audited, where there are several
 
 GD: Final = Scheme()
 GAUSSIAN: Final = Scheme("matched", False, 0.6)
@@ -44,8 +46,8 @@ class Case:
         if task.protocol == "released" and self.scheme.kind == "gaussian":
             return Scheme.of(task).kind == "gaussian"
         widths = task.hyperparameters.get("widths")
-        text = TEXT.get(task.experiment, widths) if task.protocol == "paper" else widths
-        return task.scheme == str(self.scheme) and widths == text
+        own = WIDTHS.get(task.experiment, widths)
+        return task.scheme == str(self.scheme) and widths == own and not is_random(task)
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,8 @@ STUDIES: Final = {
         {"test_rmse": ("test RMSE", 4), "gap": ("RMSE gap", 4)},
         (
             Case(GD, ("float32", *MEASURED)),
-            Case(GAUSSIAN, ("bare_gaussian", "shared_rows", *MEASURED)),
+            Case(GAUSSIAN, (*SCRIPTS_GAUSSIAN, *OF_A_GAUSSIAN, "lower_sigma", *MEASURED)),
+            Case(replace(GAUSSIAN, symmetric=True), (*OF_A_GAUSSIAN, *MEASURED)),
             Case(MPGD, (*PLAIN, "lower_sigma", *MEASURED)),
             Case(replace(MPGD, symmetric=True), (*SYMMETRIC, *MEASURED)),
         ),
@@ -79,10 +82,11 @@ STUDIES: Final = {
         _of(ecg_tasks, lambda steps: FIXED | {"steps": steps, "stop": steps // 2}),
         {"test_accuracy": ("test accuracy, %", 2)},
         (
-            Case(GD, ("two_layers",)),
-            Case(GAUSSIAN, ("bare_gaussian", "shared_rows", "two_layers")),
-            Case(MPGD, (*PLAIN, "two_layers")),
-            Case(replace(MPGD, symmetric=True), (*SYMMETRIC, "two_layers")),
+            Case(GD, ("one_layer",)),
+            Case(GAUSSIAN, (*SCRIPTS_GAUSSIAN, *OF_A_GAUSSIAN, "one_layer")),
+            Case(replace(GAUSSIAN, symmetric=True), (*OF_A_GAUSSIAN, "one_layer")),
+            Case(MPGD, (*PLAIN, "one_layer")),
+            Case(replace(MPGD, symmetric=True), (*SYMMETRIC, "one_layer")),
         ),
     ),
     "valley": Study(
@@ -110,7 +114,7 @@ def wanted(context: Context, steps: int | None = None) -> list[Run]:
 
 
 def all_tasks(protocol: str, seeds: Sequence[int], steps: int | None = None) -> list[Run]:
-    """Return the runs of all studies; every one has both protocols."""
+    """Return the runs of all studies; each has two protocols, whichever is asked for."""
     return [run for name in STUDIES for run in tasks(name, seeds, steps)]
 
 
@@ -138,12 +142,12 @@ def lines(
     """Return the runs of every line of a case's table; ``steps`` shortens them, for a test."""
     first, last = (
         [task for task in STUDIES[name].tasks(protocol, seeds, steps) if case.holds(task)]
-        for protocol in ("paper", "released")
+        for protocol in ("corrected", "released")
     )
     alone = {name: [_with(each, name) for each in first] for name in case.alone}
     if "float32" in alone:  # which the scripts' descent is, apart from how its gap is defined
         alone["float32"] = last
-    return {PAPER: first, **alone, TOGETHER: last}
+    return {CORRECTED: first, **alone, TOGETHER: last}
 
 
 def _with(task: Run, deviation: str) -> Run:
@@ -151,7 +155,7 @@ def _with(task: Run, deviation: str) -> Run:
     if deviation == "mse_gap":  # another number of the same run
         return task
     changed = task if task.experiment == "valley" else deviate(task, [deviation])
-    if deviation == "two_layers":  # which ``paper`` has too
+    if deviation == "one_layer":  # which ``corrected`` has too
         return changed
     h = {**changed.hyperparameters, "study": task.experiment, "deviations": [deviation]}
     return replace(changed, experiment="audit", hyperparameters=h)
@@ -164,12 +168,12 @@ class Compared:
     study: str  # the experiment it belongs to
     scheme: Scheme  # its row there
     metrics: Sequence[tuple[str, int]]  # what is shown: its title and digits
-    lines: Mapping[str, Sequence[tuple[Summary, Difference | None]]]  # numbers, difference to paper
+    lines: Mapping[str, Sequence[tuple[Summary, Difference | None]]]  # and its difference
 
     @property
     def table(self) -> Table:
         """The same as a table."""
-        columns = [title for what, _ in self.metrics for title in (what, "minus paper")]
+        columns = [title for what, _ in self.metrics for title in (what, "minus corrected")]
         rows = [[label, *self._texts(line)] for label, line in self.lines.items()]
         return f"audit, {self.study}, {self.scheme}", ["deviation", *columns], rows
 
@@ -198,13 +202,13 @@ def compared(records: Iterable[Record]) -> list[Compared]:
                 label: [held[task.key] for task in each if task.key in held]
                 for label, each in lines(name, case, seeds, steps).items()
             }
-            if kept[PAPER]:
+            if kept[CORRECTED]:
                 found.append(_compared(name, case, study, kept))
     return found
 
 
 def _compared(name: str, case: Case, study: Study, kept: Mapping[str, list[Record]]) -> Compared:
-    started = {record.run.seed for record in kept[PAPER]}
+    started = {record.run.seed for record in kept[CORRECTED]}
     shown = [label for label, own in kept.items() if {r.run.seed for r in own} & started]
     found = {label: [_line(metric, label, kept) for metric in study.metrics] for label in shown}
     return Compared(name, case.scheme, tuple(study.metrics.values()), found)
@@ -216,5 +220,5 @@ def _line(
     """Return a line's numbers of one metric; some lines show the scripts' own gap."""
     own = "released_gap" if metric == "gap" and label in ("mse_gap", TOGETHER) else metric
     ours = by_seed(kept[label], own)
-    difference = None if label == PAPER else paired(ours, by_seed(kept[PAPER], metric))
+    difference = None if label == CORRECTED else paired(ours, by_seed(kept[CORRECTED], metric))
     return summary(ours.values()), difference

@@ -7,14 +7,15 @@ from typing import Any, Final
 import numpy as np
 
 from mpgd.experiments.audit.deviations import DEVIATIONS
-from mpgd.experiments.audit.runs import PAPER, TOGETHER, Compared, compared
+from mpgd.experiments.audit.runs import CORRECTED, TOGETHER, Compared, compared
 from mpgd.experiments.content.blocks import Block, Panel, Plate, Table, Text, panel
 from mpgd.experiments.content.style import BLUE, GREY, RED
 from mpgd.experiments.content.tables import table
 from mpgd.experiments.statistics import Difference
 from mpgd.experiments.store import Record
 
-MEANINGS: Final = DEVIATIONS | {PAPER: "the text's protocol", TOGETHER: "the scripts' protocol"}
+PLAIN: Final = {CORRECTED: "none: the corrected protocol", TOGETHER: "the scripts' protocol"}
+MEANINGS: Final = DEVIATIONS | PLAIN
 NAMES: Final = {"airfoil": "Airfoil", "ecg": "ECG", "valley": "Valley"}
 MANY: Final = 6  # rows of a table that is worth a picture
 

@@ -20,6 +20,7 @@ Gaussian comes from our generator, so that only its law is theirs.
 Reference: Lim, Wan & Simsekli (2022), Section 5.3 and Appendix F.3.
 """
 
+from mpgd.experiments import PROTOCOLS
 from mpgd.experiments.cifar10.reproduction import run
 from mpgd.experiments.cifar10.runs import COMPARISON, ONE_STEP, tasks
 from mpgd.experiments.cifar10.section import blocks
@@ -42,6 +43,7 @@ EXPERIMENT = Experiment(
     train=train_all,
     told=COMPARISON.told,
     needs=lambda run: TIMED if run.hyperparameters.get("study") == ONE_STEP else NEEDS,
+    protocols=PROTOCOLS,
     section=Part("CIFAR-10", blocks, place=6),
     data=(BINARY,),
     on_request=True,

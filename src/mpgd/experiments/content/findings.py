@@ -12,7 +12,16 @@ from mpgd.experiments.content.tables import Setting
 from mpgd.experiments.statistics import RULE, Columns, Verdict, by_scheme
 from mpgd.experiments.store import Record, Run
 
-PROTOCOLS: Final = {"paper": "as the text says", "released": "as the scripts ran"}
+PROTOCOLS: Final = {
+    "text": "as the text says",
+    "corrected": "with corrected signs",
+    "released": "as the scripts ran",
+}
+BASIS: Final[dict[str, Basis]] = {  # what a protocol's verdicts count as
+    "text": "stated",
+    "corrected": "corrected",
+    "released": "scripts",
+}
 BASES: Final[dict[str, Basis]] = {"product": "stated", "fresh": "corrected"}  # sign rules
 ByProtocol = Mapping[str, Sequence[Record]]
 
@@ -91,7 +100,7 @@ def judged(held: ByProtocol, headlines: Mapping[str, str], comparison: Compariso
 
 def finding(headline: str, setting: str, verdict: Verdict, digits: int) -> Finding:
     """Return a verdict of the statistics as one of the report."""
-    basis: Basis = "stated" if setting.startswith(PROTOCOLS["paper"]) else "scripts"
+    basis = next(BASIS[name] for name, title in PROTOCOLS.items() if setting.startswith(title))
     return Finding(headline, setting, verdict.claim, verdict.word, verdict.reason(digits), basis)
 
 

@@ -10,6 +10,7 @@ examples.
 Reference: Lim, Wan & Simsekli (2022), Appendix F.1.
 """
 
+from mpgd.experiments import PROTOCOLS
 from mpgd.experiments.data.small import ECG5000
 from mpgd.experiments.ecg.runs import COMPARISON, tasks
 from mpgd.experiments.ecg.section import blocks
@@ -24,6 +25,7 @@ EXPERIMENT = Experiment(
     train=train,
     told=COMPARISON.told,
     needs=lambda run: NEEDS,
+    protocols=PROTOCOLS,
     section=Part("ECG5000", blocks, place=5),
     data=(ECG5000,),
     largest=largest,

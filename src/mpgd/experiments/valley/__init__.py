@@ -14,6 +14,7 @@ already at the visit. Seed 1 is the script's own path, further seeds shift its o
 Reference: Lim, Wan & Simsekli (2022), Section 5.1.
 """
 
+from mpgd.experiments import PROTOCOLS
 from mpgd.experiments.experiment import Experiment, Part
 from mpgd.experiments.schema import Needs
 from mpgd.experiments.valley.runs import LANDSCAPE, all_tasks, told
@@ -28,6 +29,7 @@ EXPERIMENT = Experiment(
     train=train,
     told=told,
     needs=lambda run: PATHS if run.hyperparameters.get("part") == LANDSCAPE else NEEDS,
+    protocols=PROTOCOLS,
     section=Part("The valley", blocks, place=3),
     largest=lambda run: 1000,
 )
