@@ -34,7 +34,10 @@ ORDER: Final = ("gd", "gaussian", "langevin", "mpgd", "sgd")  # of the rows of a
 PLAIN, SYMMETRIC = "plain", "symmetric"
 VARIANTS: Final = (PLAIN, SYMMETRIC)
 SCRIPTED: Final = "script"  # how a run is computed: one net at a time
-PRINTED_SIGNS: Final = {"signs": "product", "first_sign": "positive"}  # as the paper's text has them
+PRINTED_SIGNS: Final = {
+    "signs": "product",
+    "first_sign": "positive",
+}  # as the paper's text has them
 
 
 @dataclass(frozen=True)
