@@ -24,7 +24,9 @@ from mpgd.experiments.store import Record, Run
 from mpgd.report import html
 
 GOING_ON = next(
-    task for task in cifar10.tasks("corrected", [7], results.STUDY) if task.scheme.startswith("mpgd")
+    task
+    for task in cifar10.tasks("corrected", [7], results.STUDY)
+    if task.scheme.startswith("mpgd")
 )
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>`[x](javascript:alert(3))|-->"
 

@@ -171,7 +171,9 @@ def test_all_switches_of_the_valley_move_as_the_script_does(
 
 def test_the_valleys_noise_follows_its_switches() -> None:
     def drawn(scheme: str, *deviations: str) -> tuple[torch.Tensor, torch.Tensor]:
-        m, n = zip(*valley_switches.noise(switched("corrected", scheme, *deviations), 10), strict=True)
+        m, n = zip(
+            *valley_switches.noise(switched("corrected", scheme, *deviations), 10), strict=True
+        )
         return torch.stack(m), torch.stack(n)
 
     m, n = drawn("gaussian plain 0.7")

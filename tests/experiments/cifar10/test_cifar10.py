@@ -36,7 +36,9 @@ TINY = REDUCED | {"study": "tiny", "width": 2, "train": 40, "test": 50, "block":
 ON_CPU = TINY | {"device": "cpu"}
 
 
-def task(name: str, protocol: str = "corrected", deviations: Sequence[str] = (), **other: Any) -> Run:
+def task(
+    name: str, protocol: str = "corrected", deviations: Sequence[str] = (), **other: Any
+) -> Run:
     """Return the run of a scheme with seed 3."""
     runs = tasks(protocol, [3], ON_CPU | other, deviations)
     return next(run for run in runs if run.scheme == name)
@@ -71,7 +73,9 @@ def test_every_printed_row_is_run_and_further_baselines() -> None:
 
 def test_the_full_recipe_is_the_papers() -> None:
     run = next(
-        run for run in tasks("corrected", [1], FULL | {"device": "cuda"}) if "plain 0.6" in run.scheme
+        run
+        for run in tasks("corrected", [1], FULL | {"device": "cuda"})
+        if "plain 0.6" in run.scheme
     )
     h = run.hyperparameters
     assert (h["width"], h["train"], h["test"], h["block"]) == (64, 50_000, 10_000, 128)

@@ -22,10 +22,10 @@ HEADLINES: Final = {
 
 def blocks(records: Sequence[Record]) -> list[Block]:
     """Return what the section shows."""
-    own = finished(commonest(records, "steps"), tasks)["paper"]
+    own = finished(commonest(records, "steps"), tasks)["corrected"]
     found = [
         replace(one, setting="on digits", basis="elsewhere")  # the paper has no such experiment
-        for one in findings({"paper": own}, "", COMPARISON)
+        for one in findings({"corrected": own}, "", COMPARISON)
     ]
     panels = []
     for columns in MEASURES:
@@ -44,7 +44,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             scheme_table(
                 f"{columns.title.capitalize()}: mean (standard deviation), and paired "
                 "differences with 95 % intervals",
-                [Setting(PROTOCOLS["paper"], own, columns)],
+                [Setting(PROTOCOLS["corrected"], own, columns)],
                 columns.better,
             )
             for columns in MEASURES

@@ -109,12 +109,13 @@ def _label(scheme: Scheme) -> str:
 
 
 def _panels(held: Mapping[str, Sequence[Record]]) -> Iterator[Panel]:
-    paper = held.get("paper", ())
-    schemes = schemes_of(paper)
-    for gamma in sorted({s.gamma for s in schemes.values() if s.gamma is not None}):
-        own = [r for r in paper if schemes[r.run.scheme].gamma in (None, gamma)]
-        alt = f"Trace against steps as the text says, γ = {gamma:g}."
-        yield panel(alt, _draw, own, f"As the text says, γ = {gamma:g}")
+    for protocol in ("text", "corrected"):
+        ours, title = held.get(protocol, ()), PROTOCOLS[protocol]
+        schemes = schemes_of(ours)
+        for gamma in sorted({s.gamma for s in schemes.values() if s.gamma is not None}):
+            own = [r for r in ours if schemes[r.run.scheme].gamma in (None, gamma)]
+            alt = f"Trace against steps {title}, γ = {gamma:g}."
+            yield panel(alt, _draw, own, f"{title.capitalize()}, γ = {gamma:g}")
     if released := held.get("released"):
         alt = "Trace against steps as the scripts ran."
         yield panel(alt, _draw, released, "As the scripts ran")
