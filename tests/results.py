@@ -36,6 +36,7 @@ SMALL: dict[str, tuple[Any, ...]] = {  # sizes, where the paper's are too large 
     "escape": (EscapeSizes(rows=5),),
     "compare": (compare.Size(("xor", "airfoil", "pruning"), 3, tuning=1, configurations=2),),
     "levels": (LevelsSize(seeds=3, fresh=3, paths=3),),
+    "steps": (100,),
 }
 PARTS = tuple(study.name for study in shown(catalogue()))
 Made = tuple[dict[str, Any], dict[str, Any]]
@@ -171,4 +172,5 @@ MAKERS = {
     "escape": _escape,
     "compare": _compare,
     "levels": _levels,
+    "steps": lambda run, rng: (_net(run, rng)[0] | {"diverged": 0}, {}),
 }

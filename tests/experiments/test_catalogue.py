@@ -36,6 +36,7 @@ DIGESTS = {  # how many runs an experiment has for three seeds, SHA-256 of their
     "escape": (75, "32977c0e7906eb70df1c900bfc93f48b5ed1256c858536bd17efad92890f4e78"),
     "compare": (846, "6dd5c498d56de56110c7e42cf86abb376bdef5efc4d80a764e8cc57d1b21c307"),
     "levels": (1410, "3c24d1e98df25ea489aff03fc2002eac59071c0507ce304b55bea12e2110d66c"),
+    "steps": (339, "ae13ad45f5d8f4cb396b63c9d362d7edc79f7f5268fd2db49df88ea4220872f2"),
 }
 GPU = (141, "2fb1c8967c94a6f05aaf098b5cca889f6852a7f44fb86651357ddd13055adddc")
 

@@ -29,6 +29,8 @@ TAILED: Final = ("tail index in order", "far apart", "Hill")
 MEASURED: Final = ("train", "test", "worst gap", "second half", *TAILED, "dimension")
 COLUMNS: Final = ("scheme", "α", "σ, μ", *MEASURED, "Hessian trace")
 TERMINAL: Final = ("scheme", "alpha", "sigma, mu", *MEASURED, "Hessian")
+LOSSES: Final = (0, 1, 2, 3, 4, 5, 6, 11)  # columns of the first table in a terminal
+PATHS: Final = (0, 1, 7, 8, 9, 10)  # and of the second
 
 
 def blocks(records: Sequence[Record]) -> list[Block]:
@@ -98,8 +100,10 @@ def _finding(name: str, verdict: statistics.Verdict) -> Finding:
 def told(records: Sequence[Record]) -> Iterator[Said]:
     """Yield a table and the verdicts for each data set."""
     for name, held in by_data(records).items():
-        title = f"{name}: mean over seeds ± half the 95 % interval"
-        yield title, TERMINAL, [row(record) for record in held.values()]
+        rows = [row(record) for record in held.values()]
+        for columns, of in ((LOSSES, "losses"), (PATHS, "trajectories")):
+            title = f"{name}, {of}: mean over seeds ± half the 95 % interval"
+            yield title, [TERMINAL[k] for k in columns], [[r[k] for k in columns] for r in rows]
         for verdict in judged(held):
             yield f"{name}: {verdict.text(DIGITS)}"
 

@@ -96,7 +96,7 @@ def sizes(name: str, shorter: int = 1) -> dict[tuple[str, float], int]:
 def _swept(name: str, protocol: str, seeds: Sequence[int], shorter: int) -> Iterator[Run]:
     """Yield descent and MPGD at every step size."""
     for (_, eta), steps in sizes(name, shorter).items():
-        h = _settings(name, eta, steps)
+        h = _settings(name, eta, steps, shorter)
         for seed in seeds:
             yield _run(SHARED, Scheme(), h, seed)
             yield _run(protocol, mpgd(name, protocol), h, seed)
@@ -105,7 +105,7 @@ def _swept(name: str, protocol: str, seeds: Sequence[int], shorter: int) -> Iter
 def _lowered(protocol: str, seeds: Sequence[int], shorter: int) -> Iterator[Run]:
     """Yield descent, the Gaussian and MPGD on ECG5000 at every level."""
     fixed = STUDIES["ecg"].fixed
-    h = _settings("ecg", fixed["eta"], fixed["steps"] // shorter)
+    h = _settings("ecg", fixed["eta"], fixed["steps"] // shorter, shorter)
     for seed in seeds:
         yield _run(SHARED, Scheme(), h, seed)
         for level in LOWER:
@@ -115,11 +115,12 @@ def _lowered(protocol: str, seeds: Sequence[int], shorter: int) -> Iterator[Run]
             yield _run(protocol, lowered, h, seed)
 
 
-def _settings(name: str, eta: float, steps: int) -> dict[str, Any]:
+def _settings(name: str, eta: float, steps: int, shorter: int) -> dict[str, Any]:
     """Return the settings of a run; ECG5000 is perturbed in the first half of its steps."""
+    less = {"shorter": shorter} if shorter > 1 else {}
     fixed = STUDIES[name].fixed
     half = {"stop": max(1, steps // 2)} if "stop" in fixed else {}
-    return {**fixed, "data": name, "eta": eta, "steps": steps, **half}
+    return {**fixed, "data": name, "eta": eta, "steps": steps, **half, **less}
 
 
 def _run(protocol: str, scheme: Scheme, h: Mapping[str, Any], seed: int) -> Run:

@@ -6,13 +6,23 @@ from typing import Final
 from mpgd.experiments import PROTOCOLS as NAMES
 from mpgd.experiments import statistics
 from mpgd.experiments.comparison import IncompleteError
-from mpgd.experiments.content.blocks import Block, Finding, Findings, Plate, Table, Text, panel
+from mpgd.experiments.content.blocks import (
+    Block,
+    Finding,
+    Findings,
+    Panel,
+    Plate,
+    Table,
+    Text,
+    panel,
+)
+from mpgd.experiments.content.choose import commonest
 from mpgd.experiments.content.findings import BASIS, PROTOCOLS
 from mpgd.experiments.content.tables import table
 from mpgd.experiments.content.tables import told as as_told
 from mpgd.experiments.experiment import Said
 from mpgd.experiments.steps.figure import draw_levels, draw_steps
-from mpgd.experiments.steps.runs import ETAS, LOWER, STEPS, STUDIES, TIME, sizes
+from mpgd.experiments.steps.runs import LOWER, STEPS, STUDIES, TIME, sizes
 from mpgd.experiments.steps.verdicts import Row, all_sweeps, gathered, lowered
 from mpgd.experiments.store import Record
 
@@ -34,7 +44,8 @@ class Rows:
     """Every comparison that the records allow."""
 
     def __init__(self, records: Sequence[Record]) -> None:
-        held, shorter = gathered(records), _shorter(records)
+        own = commonest(records, "shorter")
+        held, shorter = gathered(own), own[0].run.hyperparameters.get("shorter", 1) if own else 1
         whole = {name: sizes(name, shorter) for name in STUDIES}
         self.sweeps = all_sweeps(held, NAMES, whole)
         self.levels: dict[str, list[Row]] = {}
@@ -49,12 +60,6 @@ class Rows:
     def of(self, name: str, kind: str) -> dict[str, list[Row]]:
         """Return the rows of a study and kind of comparison, by protocol."""
         return {p: rows for (n, p, k), rows in self.sweeps.items() if (n, k) == (name, kind)}
-
-
-def _shorter(records: Sequence[Record]) -> int:
-    """Return how many times fewer steps the longest run has than the paper's size asks for."""
-    longest = max((r.run.hyperparameters["steps"] for r in records), default=1)
-    return max(1, round(sizes("airfoil")[TIME, ETAS[0]] / max(1, longest)))
 
 
 def blocks(records: Sequence[Record]) -> list[Block]:
@@ -83,7 +88,7 @@ def _caption() -> str:
     )
 
 
-def _panels(rows: Rows) -> Iterator[object]:
+def _panels(rows: Rows) -> Iterator[Panel]:
     for name, study in STUDIES.items():
         for kind in (TIME, STEPS):
             if own := rows.of(name, kind):

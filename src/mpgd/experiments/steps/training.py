@@ -1,4 +1,4 @@
-"""How runs of `steps` are trained: as those of airfoil and ECG5000, measured after the last step."""
+"""How runs of `steps` are trained: as those of airfoil and ECG5000, measured at the end."""
 
 from collections.abc import Iterator
 from pathlib import Path
