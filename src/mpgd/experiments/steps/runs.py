@@ -90,7 +90,8 @@ def sizes(name: str, shorter: int = 1) -> dict[tuple[str, float], int]:
     """Return the number of steps of each kind of comparison and step size."""
     eta, steps = (STUDIES[name].fixed[key] for key in ("eta", "steps"))
     found = {(STEPS, each): steps // shorter for each in ETAS}
-    return found | {(TIME, each): round(eta * steps / each / shorter) for each in ETAS}
+    lasting = {(TIME, each): round(eta * steps / each / shorter) for each in ETAS}
+    return found | {place: max(1, count) for place, count in lasting.items()}
 
 
 def _swept(name: str, protocol: str, seeds: Sequence[int], shorter: int) -> Iterator[Run]:
