@@ -37,7 +37,7 @@ RULE: Final = (
 )
 STEP_HEADS: Final = ("protocol", "step size", "MPGD", "descent", "minus descent", "median", "word")
 LEVEL_HEADS: Final = ("protocol", "level", "MPGD", "rival", "its score", "minus rival", "word")
-LINEAR: Final = {"airfoil": 0.05, "ecg": 5.0}  # where the axis of differences stops being linear
+LINEAR: Final = {"airfoil": 0.01, "ecg": 1.0}  # where the axis of differences stops being linear
 
 
 class Rows:
@@ -94,7 +94,7 @@ def _panels(rows: Rows) -> Iterator[Panel]:
             if own := rows.of(name, kind):
                 title, label = f"{study.title}, {kind}", study.metric.replace("_", " ")
                 alt = f"{title}: MPGD minus descent against the step size."
-                drawn = (own, title, f"{label}, minus descent", LINEAR[name])
+                drawn = (own, title, f"{label} − descent’s", LINEAR[name])
                 yield panel(alt, draw_steps, *drawn)
     if rows.levels:
         alt = "ECG5000: mean test accuracy against the level."
