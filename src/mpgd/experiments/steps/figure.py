@@ -14,11 +14,11 @@ APART: Final = 1.05  # between the protocols, so that their intervals do not hid
 
 
 def draw_steps(
-    ax: Any, rows: Mapping[str, Sequence[Row]], title: str, ylabel: str, linear: float
+    ax: Any, rows: Mapping[str, Sequence[Row]], title: str, ylabel: str, linear: float | None
 ) -> None:
     """Draw MPGD minus descent against eta, one line for each protocol.
 
-    Within ``linear`` of 0 the vertical axis is linear, beyond it logarithmic.
+    Within ``linear`` of 0 the vertical axis is linear, beyond it logarithmic; None is linear.
     """
     ax.axhline(0.0, color=GREY, lw=0.8, ls="--", label="gradient descent")
     for place, (protocol, own) in enumerate(rows.items()):
@@ -32,7 +32,8 @@ def draw_steps(
     first = next(iter(rows.values()))[0]
     ax.axvline(first.study.fixed["eta"], color=GREY, lw=0.8, ls=":", label="the paper's step")
     ax.set(title=title, xlabel=r"step size $\eta$", ylabel=ylabel, xscale="log")
-    ax.set_yscale("symlog", linthresh=linear)
+    if linear:
+        ax.set_yscale("symlog", linthresh=linear)
 
 
 def draw_levels(ax: Any, rows: Mapping[str, Sequence[Row]], title: str, ylabel: str) -> None:
