@@ -261,4 +261,4 @@ def mathml(text: str, block: bool = False) -> str:
     found = convert(text, display="block" if block else "inline")
     for sign in ("<mo>&#x0002F;", '<mo stretchy="false">&#x0007C;'):  # no space around / and |
         found = found.replace(sign, sign.replace("<mo", '<mo lspace="0" rspace="0"'))
-    return found.replace("<mi>&#x02032;", '<mi class="prime">&#x02032;')
+    return found

@@ -32,7 +32,7 @@ def converted(notebook: dict[str, Any], stem: str) -> tuple[str, dict[str, bytes
     parts: list[str] = []
     pictures: dict[str, bytes] = {}
     for cell in notebook["cells"]:
-        source = "".join(cell["source"])
+        source = "".join(cell["source"]).replace("](../docs/", "](../")
         parts.append(source if cell["cell_type"] == "markdown" else fenced(source, "python"))
         for output in cell.get("outputs", ()):
             parts.append(shown(output, stem, pictures))
