@@ -2,10 +2,10 @@
 
 import torch
 from accelerate import Accelerator
-from task import EPOCH, batch, net
 from torch import nn
 
 from mpgd import perturb
+from task import EPOCH, batch, net
 
 
 def fit(epochs, resume=False):

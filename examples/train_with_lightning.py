@@ -2,10 +2,10 @@
 
 import lightning
 import torch
-from task import batch, data, net
 from torch import nn
 
 from mpgd import perturb
+from task import batch, data, net
 
 
 class Net(lightning.LightningModule):

@@ -1,11 +1,11 @@
-"""Train with Hugging Face's Trainer, stop after one epoch, and go on from what was saved in this folder."""
+"""Train with the HF Trainer, stop after one epoch, and go on from what was saved in this folder."""
 
 import torch
 import transformers
-from task import batch, data, net
 from torch import nn
 
 from mpgd import perturb
+from task import batch, data, net
 
 
 class Regression(nn.Module):

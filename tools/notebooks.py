@@ -61,7 +61,9 @@ def alike(first: str, second: str) -> bool:
     ours, theirs = (list(map(float, NUMBER.findall(text))) for text in (first, second))
     if NUMBER.sub("#", first) != NUMBER.sub("#", second):
         return False
-    return all(math.isclose(a, b, rel_tol=0.1, abs_tol=0.05) for a, b in zip(ours, theirs))
+    return all(
+        math.isclose(a, b, rel_tol=0.1, abs_tol=0.05) for a, b in zip(ours, theirs, strict=True)
+    )
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("mkdocs", reason='these need pip install "mpgd[docs]"')
 
-from tools.site.notebooks import converted  # noqa: E402
+from tools.site.notebooks import converted
 
 PICTURE = {"image/png": base64.b64encode(b"pixels").decode(), "text/plain": "<Figure>"}
 
@@ -31,8 +31,8 @@ def test_cells_and_outputs_follow_one_another() -> None:
         "# Title\nsee [it](../train.md)",
         "*This page is `examples/name.ipynb` with its outputs.*",
         "```python\nprint(1)\n```",
-        "```text\n1\n```",
+        "```output\n1\n```",
         "![<Figure>](name-1.png)",
-        "```text\n2\n```",
+        "```output\n2\n```",
     ]
     assert pictures == {"name-1.png": b"pixels"}

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("latex2mathml", reason='these need pip install "mpgd[docs]"')
 
-from tools.site import text  # noqa: E402
+from tools.site import text
 
 MATH = re.compile(r"<math.*?</math>", re.DOTALL)
 
@@ -46,7 +46,21 @@ def test_code_that_is_a_formula_becomes_one(code: str) -> None:
 
 @pytest.mark.parametrize(
     "code",
-    "gamma gamma=0.6 y_star --seeds -o mpgd.noise train() x0 (d,) 0.5 make p_variation sign".split(),
+    [
+        "gamma",
+        "gamma=0.6",
+        "y_star",
+        "--seeds",
+        "-o",
+        "mpgd.noise",
+        "train()",
+        "x0",
+        "(d,)",
+        "0.5",
+        "make",
+        "p_variation",
+        "sign",
+    ],
 )
 def test_code_that_is_code_stays(code: str) -> None:
     assert text.span(code) is None
@@ -57,7 +71,12 @@ def test_blocks_of_formulas_are_displayed_and_commands_are_not() -> None:
     assert "⟦x′=x+a(x)m⟧" in found
     assert "<span>the recursion</span>" in found
     assert 'class="goes-on"' in found
-    for other in ("mpgd reproduce limit", "pip install x", "maps -> noise -> optim", "mpgd --x a = b"):
+    for other in (
+        "mpgd reproduce limit",
+        "pip install x",
+        "maps -> noise -> optim",
+        "mpgd --x a = b",
+    ):
         assert text.block(other) is None
 
 

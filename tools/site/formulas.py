@@ -1,21 +1,22 @@
 r"""Formulas as the source writes them, ``x' = x - eta grad(x)``, become LaTeX and then MathML.
 
-Docstrings are read in a terminal, and pages in an editor, so their formulas are plain text. Browsers
-show MathML by themselves: the site needs no script, no network and no second notation.
+Docstrings are read in a terminal, and pages in an editor, so their formulas are plain text.
+Browsers show MathML by themselves: the site needs no script, no network and no second notation.
 
     mu eta^gamma v1 x   ->   \mu \eta^{\gamma} v_{1} x   ->   <math>...</math>
 
-`latex` reads a formula by the grammar below, and raises `NotAFormula` at a word it does not know.
+`latex` reads a formula by the grammar below, and raises `FormulaError` at a word it does not know.
 
     formula   terms and operators, side by side
-    term      atom, then any of  _ atom,  ^ atom,  ',  *;  term / term is a fraction outside brackets
+    term      atom, then any of  _ atom,  ^ atom,  ',  *
+    fraction  term / term, where fractions are asked for and outside brackets
     atom      number, name, name(formula), (formula), [formula], |formula|
 """
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache
 
 from latex2mathml.converter import convert
 
@@ -65,7 +66,7 @@ TOKEN = re.compile(
 )
 
 
-class NotAFormula(ValueError):
+class FormulaError(ValueError):
     """A text that is not a formula."""
 
 
@@ -76,7 +77,7 @@ def tokens(text: str) -> list[str]:
     while place < len(text):
         match = TOKEN.match(text, place)
         if not match:
-            raise NotAFormula(text)
+            raise FormulaError(text)
         if match[0][0].isspace() and found:
             found.append("")
         found.append(match[match.lastgroup or 0])
@@ -110,7 +111,7 @@ class Reader:
         if self.peek() == "":
             self.place += 1
         if self.peek() is None:
-            raise NotAFormula("it ends too early")
+            raise FormulaError("it ends too early")
         self.place += 1
         return self.tokens[self.place - 1]
 
@@ -144,7 +145,7 @@ class Reader:
                 break
             self.take()
             if token in "_^" and token in seen:
-                raise NotAFormula("two indices")
+                raise FormulaError("two indices")
             seen += token
             if token == "_" and text[-1] == "}" and text.rpartition("_{")[2][:-1].isdigit():
                 text = f"{text[:-1]},{self.script(token)}}}"  # v1_k has one index of two parts
@@ -169,7 +170,7 @@ class Reader:
             return self.take() and r"\top"
         if token and token.isalpha() and not known(token):  # P_kj, steps^exponent
             if before == "_" and len(token) > 2:  # a name of Python, as y_star
-                raise NotAFormula(f"{token!r} is no index")
+                raise FormulaError(f"{token!r} is no index")
             self.take()
             return " ".join(token) if len(token) == 2 else f"\\mathrm{{{token}}}"
         return sign + bare(self.atom(apply=False))
@@ -182,7 +183,7 @@ class Reader:
         if token in OPEN or token == "|":
             return self.bracket(token)
         if not token[0].isalpha():
-            raise NotAFormula(f"no term begins with {token!r}")
+            raise FormulaError(f"no term begins with {token!r}")
         if token == "sqrt" and self.peek() == "(":
             return f"\\sqrt{{{bare(self.atom())}}}"
         text = self.name(token)
@@ -213,12 +214,16 @@ class Reader:
             return f"d {stem[1]}" + index
         if self.words or self.peek() == "^":
             return f"\\text{{ {token} }}" if self.words else f"\\mathrm{{{token}}}"
-        raise NotAFormula(f"{token!r} is no name")
+        raise FormulaError(f"{token!r} is no name")
 
 
 def wide(before: str, token: str) -> bool:
     """Return whether a space is drawn between a term and what follows: eta 0.1, log x."""
-    return token[0].isdigit() or before.removeprefix("\\;").startswith("\\mathrm") or token in FUNCTIONS
+    return (
+        token[0].isdigit()
+        or before.removeprefix("\\;").startswith("\\mathrm")
+        or token in FUNCTIONS
+    )
 
 
 def bare(text: str) -> str:
@@ -234,7 +239,7 @@ def bare(text: str) -> str:
 
 
 def latex(text: str, fractions: bool = False, words: bool = False) -> str:
-    """Return the LaTeX of a formula.
+    r"""Return the LaTeX of a formula.
 
     Args:
         text: the formula as the source writes it.
@@ -242,20 +247,20 @@ def latex(text: str, fractions: bool = False, words: bool = False) -> str:
         words: whether unknown words are kept as words.
 
     Raises:
-        NotAFormula: an unknown word, or brackets that do not close.
+        FormulaError: an unknown word, or brackets that do not close.
 
     Example:
         >>> latex("mu eta^(gamma-1) v1 x")
-        '\\\\mu \\\\eta^{\\\\gamma - 1} v_{1} x'
+        '\\mu \\eta^{\\gamma - 1} v_{1} x'
     """
     reader = Reader(text, fractions, words)
     found = reader.formula()
     if reader.peek(skip=True) is not None:
-        raise NotAFormula(text)
+        raise FormulaError(text)
     return found
 
 
-@lru_cache(maxsize=None)
+@cache
 def mathml(text: str, block: bool = False) -> str:
     """Return the MathML of LaTeX."""
     found = convert(text, display="block" if block else "inline")

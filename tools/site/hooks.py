@@ -1,4 +1,4 @@
-"""The hooks of mkdocs: formulas and figures of every page, a font for formulas, pages of notebooks."""
+"""The hooks of mkdocs: formulas, figures that open, a font for formulas, pages of notebooks."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 
 ARTICLE = re.compile(r"(<article\b[^>]*>)(.*)(</article>)", re.DOTALL)
 IMAGE = re.compile(r'(?<!">)<img\b[^>]*\bsrc="([^"]+)"[^>]*>')
-# Letters, Greek, arrows, operators, brackets, and the slanted alphabet that MathML takes letters from.
-CHARACTERS = "U+20-7E,U+A0-FF,U+370-3FF,U+2000-22FF,U+2300-230F,U+239B-23B4,U+25C7,U+22C4,U+27E8-27E9,U+1D434-1D467,U+1D6E2-1D71B,U+210E"
+# Letters, Greek, arrows, operators, brackets, and the slanted alphabet of MathML's letters.
+CHARACTERS = (
+    "U+20-7E,U+A0-FF,U+370-3FF,U+2000-230F,U+239B-23B4,U+25C7,U+27E8-27E9,"
+    "U+1D434-1D467,U+1D6E2-1D71B"
+)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -43,7 +46,8 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
 def on_post_build(config: MkDocsConfig) -> None:
     """Write the font of the formulas: of STIX Two Math, which ziamath carries, what they use."""
     package = find_spec("ziamath")
-    assert package and package.origin
+    assert package
+    assert package.origin
     source = Path(package.origin).parent / "fonts" / "STIXTwoMath-Regular.ttf"
     target = Path(config.site_dir) / "assets" / "formulas.woff"
     options = [f"--unicodes={CHARACTERS}", "--flavor=woff", "--layout-features=*"]

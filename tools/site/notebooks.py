@@ -48,7 +48,7 @@ def shown(output: dict[str, Any], stem: str, pictures: dict[str, bytes]) -> str:
         pictures[name] = base64.b64decode("".join(output["data"]["image/png"]))
         return f"![{''.join(output['data']['text/plain'])}]({name})"
     printed = output.get("text") or output["data"]["text/plain"]
-    return fenced("".join(printed).rstrip(), "text")
+    return fenced("".join(printed).rstrip(), "output")
 
 
 def fenced(code: str, language: str) -> str:

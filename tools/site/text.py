@@ -1,8 +1,10 @@
 """Find formulas in the HTML of a page: in running text, in code spans and in indented blocks.
 
-Running text      Greek names, and what stands around a power or a relation: ``mu = sigma = 0``
-code spans        those that are formulas from end to end, as `eps^2` and `R'(x)`; names of arguments stay code
-indented blocks   those made of formulas and words; commands stay code
+    running text     Greek names, and what stands around a power or a relation: mu = sigma = 0
+    code spans       formulas from end to end, as eps^2 and R'(x); names of arguments stay code
+    indented blocks  those made of formulas and words; commands stay code
+
+What cannot be read as a formula stays as it is. A test of the built site looks for leftovers.
 """
 
 from __future__ import annotations
@@ -10,11 +12,11 @@ from __future__ import annotations
 import html
 import re
 
-from tools.site.formulas import GREEK, NAMES, NotAFormula, known, latex, mathml
+from tools.site.formulas import GREEK, NAMES, FormulaError, known, latex, mathml
 
 TAG = re.compile(r"(<[^>]+>)")
 BLOCK = re.compile(
-    r'<div class="highlight"><pre><span></span><code>((?:(?!<).)*?)</code></pre></div>', re.DOTALL
+    r'<div class="language-text highlight"><pre><span></span><code>([^<]*)</code></pre></div>'
 )
 SPAN = re.compile(r"<code>([^<]*)</code>")
 LATEX = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
@@ -22,7 +24,8 @@ SKIPPED = ("pre", "code", "h1", "h2", "h3", "h4", "h5", "h6", "math", "script", 
 PIECE = re.compile(
     r"""(?P<number>\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?)
       | (?P<word>[^\W\d_]+\d*) | (?P<space>[ \n]+)
-      | (?P<sign><=|>=|->|<>|\+-|\.\.\.(?=\s[+(])|[=<>+\-/^_|()\[\]{}*²]|'(?!s\b)) | (?P<other>.)""",
+      | (?P<sign><=|>=|->|<>|\+-|\.\.\.(?=\s[+(])|[=<>+\-/^_|()\[\]{}*²]|'(?!s\b))
+      | (?P<other>.)""",
     re.VERBOSE,
 )
 ARTICLES = ("a", "A", "I")
@@ -30,7 +33,11 @@ SYMBOL = re.compile(r"\b[vcx][0-3]\b")
 QUOTIENT = re.compile(r"^(?=.*[(/])(?=.*[-+/])[\d(].*\b[A-Za-z]\b")
 RELATION = re.compile(r"<=|>=|->|<>|[=<>^²]")
 COMMAND = re.compile(r"^\s*(mpgd|make|pip|python|torchrun|cd|git|import)\b|--[a-z]", re.MULTILINE)
-SIGNS_ONLY = ("phi", "psi", "eps", "xbar", "chi", "eta", "lambda", "xi", "nu", "v1", "v2", "c0", "c1")
+# A word, x0, a number, lr=0.1, (d,), 10-20, --option, a.b, and what ends in the middle.
+PYTHON = re.compile(
+    r"^[A-Za-z]{2,}$|^[a-z]+\d$|^[\d. e-]+$|\w=|=\w|,\)|\d\d-|^--?\w+$|\.\w|[=,<]$|[^.]\.$"
+)
+SIGNS_ONLY = "phi psi eps xbar chi eta lambda xi nu v1 v2 c0 c1".split()
 ENDS = "+-/=<>^_*|,'"
 
 
@@ -60,13 +67,11 @@ def span(code: str) -> str | None:
     """
     if code in SIGNS_ONLY:  # no argument has these names
         return mathml(latex(code))
-    if code.isalpha() and len(code) > 1 or re.search(r"\w=|=\w|,\)|\d\d-|^--?\w+$|\.\w", code):
-        return None
-    if not re.search(r"[A-Za-z]", code) or re.fullmatch(r"[a-z]+\d|.*[=,<]$|.*[^.]\.$|[\d. e-]+", code):
+    if PYTHON.search(code) or not re.search(r"[A-Za-z]", code):
         return None
     try:
         return mathml(latex(code))
-    except NotAFormula:
+    except FormulaError:
         return None
 
 
@@ -94,7 +99,7 @@ def cell(code: str) -> str:
     if sum(map(known, names)) >= len(names) / 2 and re.search(r"[\W_]", code):
         try:
             return mathml(latex(code, fractions=True, words=True), block=True)
-        except NotAFormula:
+        except FormulaError:
             pass
     return f"<span>{text(code)}</span>"
 
@@ -113,7 +118,7 @@ def text(words: str) -> str:
         if piece == "(" and run[-1:] == [" "] and run[-2:-1] and run[-2][0].isdigit():
             out, run = [*out, run_of(run)], []  # eta 0.02 (sigma 0.3) are two
         called = piece in "([" and place and pieces[place - 1][0] == "word" and not run
-        if not called and belongs(kind or "", piece, around) or (piece == "," and is_open(run)):
+        if (not called and belongs(kind or "", piece, around)) or (piece == "," and is_open(run)):
             run.append(piece)
         else:
             out += [run_of(run), html.escape(piece, quote=False)]
@@ -149,7 +154,9 @@ def run_of(pieces: list[str]) -> str:
         first += 1
     while first < last and loose(pieces, first, last, -1):
         last -= 1
-    before, code, after = ("".join(part) for part in (pieces[:first], pieces[first:last], pieces[last:]))
+    before, code, after = (
+        "".join(part) for part in (pieces[:first], pieces[first:last], pieces[last:])
+    )
     found = formula(code)
     return html.escape(before, quote=False) + found + html.escape(after, quote=False)
 
@@ -171,13 +178,13 @@ def loose(pieces: list[str], first: int, last: int, side: int) -> bool:
     """Return whether the piece at an end of a run is not part of the formula."""
     piece = pieces[first] if side > 0 else pieces[last - 1]
     inner = "".join(pieces[first + 1 : last] if side > 0 else pieces[first : last - 1])
-    if piece.isspace() or not inner and (piece in ARTICLES or piece in ENDS):
+    if piece.isspace() or (not inner and (piece in ARTICLES or piece in ENDS)):
         return True
     if side > 0:
-        return piece in "/=<>^_*)]}'" or piece in ARTICLES and inner[:2].strip()[:1].isalnum()
+        return piece in "/=<>^_*)]}'" or (piece in ARTICLES and inner[:2].strip()[:1].isalnum())
     if piece in ("a", "A") and inner[-1:] == " " and inner.strip()[-1:].isalnum():
         return True
-    return piece in "+-/=<>^_([{" or piece == "'" and inner[-1:] == "s"
+    return piece in "+-/=<>^_([{" or (piece == "'" and inner[-1:] == "s")
 
 
 def formula(code: str) -> str:
@@ -185,13 +192,14 @@ def formula(code: str) -> str:
     names = re.findall(r"[A-Za-z]+", code)
     plain = html.escape(code, quote=False)
     if not (names or "^" in code) or not (
-        set(names) & {*GREEK, "eps"} or any(sign.search(code) for sign in (RELATION, SYMBOL, QUOTIENT))
+        set(names) & {*GREEK, "eps"}
+        or any(sign.search(code) for sign in (RELATION, SYMBOL, QUOTIENT))
     ):
         return plain
     if RELATION.search(code) and len(code) < 3:
         return plain
     try:
         return mathml(latex(code))
-    except NotAFormula:
-        pieces = re.split(r"(\b(?:%s)\d*\b)" % "|".join(GREEK), plain)
+    except FormulaError:
+        pieces = re.split(rf"\b({'|'.join(GREEK)})\b", plain)
         return "".join(mathml(latex(piece)) if piece in GREEK else piece for piece in pieces)
