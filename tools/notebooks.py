@@ -33,7 +33,9 @@ def executed(notebook: NotebookNode, folder: Path) -> NotebookNode:
         kernel = AsyncKernelManager(
             kernel_name="python3", transport="ipc", ip=str(Path(sockets) / "kernel")
         )
-        NotebookClient(fresh, km=kernel, timeout=300, resources=resources).execute()
+        NotebookClient(
+            fresh, km=kernel, timeout=300, coalesce_streams=True, resources=resources
+        ).execute()
     for cell in fresh.cells:
         cell.metadata.clear()  # times
     fresh.metadata = notebook.metadata

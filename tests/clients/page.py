@@ -21,7 +21,8 @@ from torch import Tensor, nn
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "integrations.md"
 INCLUDED = re.compile(r'^--8<-- "(.*)"$', re.MULTILINE)
-EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+# A file is included by a line that is no Python, so its fence is one that formatters leave alone.
+EXAMPLE = re.compile(r"^```(?:python| {\.python})\n(.*?)^```", re.DOTALL | re.MULTILINE)
 EPOCHS = 2  # a checkpoint is taken after half of them
 
 Fit = Callable[..., nn.Module]
