@@ -17,9 +17,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import nbformat
-from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbformat import NotebookNode
+from traitlets.config import Config
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
@@ -30,11 +30,14 @@ def executed(notebook: NotebookNode, folder: Path) -> NotebookNode:
     fresh = copy.deepcopy(notebook)
     resources = {"metadata": {"path": str(folder)}}
     with TemporaryDirectory() as sockets:  # in files: two runs on one machine cannot meet at a port
-        kernel = AsyncKernelManager(
-            kernel_name="python3", transport="ipc", ip=str(Path(sockets) / "kernel")
-        )
+        place = {"transport": "ipc", "ip": str(Path(sockets) / "kernel")}
         NotebookClient(
-            fresh, km=kernel, timeout=300, coalesce_streams=True, resources=resources
+            fresh,
+            config=Config({"KernelManager": place}),
+            kernel_name="python3",
+            timeout=300,
+            coalesce_streams=True,
+            resources=resources,
         ).execute()
     for cell in fresh.cells:
         cell.metadata.clear()  # times
