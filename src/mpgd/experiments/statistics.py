@@ -27,6 +27,7 @@ keeps its level; `python -m benchmarks.verdicts` measures it on simulated tables
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import inf, isfinite, nan, sqrt
 from typing import Final, Literal, TypeVar
 
@@ -46,6 +47,7 @@ LEVEL: Final = 0.95
 SIGNIFICANT: Final = 0.05
 LEAST: Final = 5  # seeds for a verdict
 FEW: Final = 8  # seeds, below which it is provisional
+COUNTED: Final = 13  # differences, up to which Wilcoxon's test counts all signs
 VISIBLE: Final = 1.96 + 0.84  # standard errors: seen with probability 0.8 at level 0.05
 RULE: Final = (
     "Rule: runs of two schemes with one seed start alike, so their difference is taken seed by "
@@ -146,8 +148,14 @@ def worst_of(schemes: Iterable[BySeed], better: Direction) -> float:
 
 def interval(d: Array, diverged: int = 0) -> Difference:
     """Return the mean of ``d`` with Student's interval, and both tests; one value has none."""
+    return replace(_interval(np.asarray(d, dtype=np.float64).tobytes()), diverged=diverged)
+
+
+@lru_cache(maxsize=2**13)  # a table and its verdicts ask for the same
+def _interval(values: bytes) -> Difference:
     from scipy.stats import t as student
 
+    d, diverged = np.frombuffer(values), 0
     n = len(d)
     mean, middle = (float(np.mean(d)), float(np.median(d))) if n else (nan, nan)
     if n < 2:
@@ -161,13 +169,22 @@ def interval(d: Array, diverged: int = 0) -> Difference:
 
 
 def _signed_ranks(d: Array) -> tuple[float, float]:
-    """Return the p-value of Wilcoxon's test and the sum of signed ranks."""
+    """Return the p-value of Wilcoxon's test and the sum of signed ranks.
+
+    For few differences all signs are gone through, as scipy does where there are ties, which takes
+    it seconds.
+    """
     from scipy.stats import rankdata, wilcoxon
 
     if not d.any():
         return 1.0, 0.0
-    total = float(np.sign(d) @ rankdata(np.abs(d)))
-    return float(wilcoxon(d, zero_method="pratt").pvalue), total
+    ranks = rankdata(np.abs(d))
+    total = float(np.sign(d) @ ranks)
+    if len(d) > COUNTED:
+        return float(wilcoxon(d, zero_method="pratt").pvalue), total
+    flips = 1.0 - 2.0 * (np.arange(2 ** len(d))[:, None] >> np.arange(len(d)) & 1)
+    sums = flips @ (ranks * (d != 0.0))  # of every way to give the differences signs
+    return float(np.mean(np.abs(sums) > abs(total) - 0.25)), total  # sums are multiples of 1/2
 
 
 def by_seed(records: Iterable[Record], metric: str) -> dict[int, float]:
@@ -218,7 +235,8 @@ def by_scheme(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 def schemes_of(records: Iterable[Record]) -> dict[str, Scheme]:
     """Return the schemes of records by name, in the order of a table."""
-    found = {record.run.scheme: Scheme.of(record.run) for record in records}
+    runs = {record.run.scheme: record.run for record in records}
+    found = {name: Scheme.of(run) for name, run in runs.items()}
     return dict(sorted(found.items(), key=lambda item: (place(item[1]), item[0])))
 
 
