@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mpgd.experiments.content import style
+from mpgd.experiments.content import colors, style
 from mpgd.experiments.content.blocks import Landscape, Plate
 from mpgd.experiments.content.style import SIZE, figure_of, legend_of, styled
 
@@ -23,9 +23,8 @@ except ImportError:
 
 Array = NDArray[np.float64]
 
-COLORS: Final = ("blue", "red", "green", "orange", "sky", "pink", "indigo", "grey", "pale", "grid")
 THEMED: Final[Mapping[str, str]] = {  # in the SVG: in the page
-    **{getattr(style, name.upper()): name for name in COLORS},
+    **{light: name for name, (light, _) in colors.PALETTE.items()},
     "#FFFFFF": "paper",
     "#000000": "ink",
     "#CCCCCC": "grid",

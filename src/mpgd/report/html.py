@@ -16,7 +16,7 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from mpgd.experiments.content import blocks
+from mpgd.experiments.content import blocks, colors
 from mpgd.experiments.content.tables import findings_table
 from mpgd.report.drawing import THEMED, themed
 from mpgd.report.summary import by_headline, verdicts
@@ -31,7 +31,7 @@ def render(page: blocks.Page) -> str:
         page=page,
         tiles=dict.fromkeys(blocks.WORDS, 0) | verdicts(page.claims, "stated"),
         sections=[(section, _calls(section)) for section in page.sections],
-        style=_own("page.css"),
+        style=Markup(colors.stylesheet()) + _own("page.css"),
         script=script,
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
