@@ -12,10 +12,10 @@ from tests.results import PARTS
 
 from mpgd import report
 from mpgd.experiments.airfoil import runs as airfoil
-from mpgd.experiments.content.blocks import Finding, Findings, Section
+from mpgd.experiments.content.blocks import Finding, Findings, Plate, Section, panel
 from mpgd.experiments.ecg import runs as ecg
 from mpgd.experiments.store import Run, Store
-from mpgd.report.summary import claims, conclusions
+from mpgd.report.summary import answer, claims, conclusions, verdicts
 
 HOSTILE = "<script>alert(1)</script> [x](javascript:y) `code` a|b *bold*"
 AIRFOIL = {"test_rmse": 0.4, "gap": 0.1, "released_gap": 0.1}
@@ -162,3 +162,42 @@ def test_conclusions_count_what_the_paper_states() -> None:
         "B. As printed: supported in 1, undecided in 1 of 2.",
         "C. On digits: supported.",
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "These runs do not answer it: no claim has been tested as the paper states it."),
+        (["supported"] * 2, "Yes: of 2 claims tested as the paper states them, 2 hold in these"),
+        (["supported", "supported", "mixed"], "Mostly: of 3 claims"),
+        (["supported", "mixed", "mixed"], "Hardly: of 3 claims .* 1 holds in these runs"),
+        (["contradicted"] * 2, "No: of 2 claims .* none hold in these runs .2 contradicted"),
+        (["undecided"] * 2, "Not that we could see: of 2 claims"),
+        (["provisional"] * 2, "It is too early to say: of 2 claims .* 2 rest on few seeds"),
+        (["provisional", "supported"], "Hardly: of 2 claims"),
+    ],
+)
+def test_the_title_s_question_is_answered_in_one_sentence(words: list[str], said: str) -> None:
+    items = [Finding(str(n), "as printed", "", word, "", "stated") for n, word in enumerate(words)]
+    items += [Finding("other", "on digits", "", "supported", "")]  # not the paper's own
+    found = answer(claims([Section("noise", "", (Findings("", tuple(items)),))]))
+    assert re.match(said, found)
+    assert found.count(".") == 1
+
+
+def test_a_claim_of_which_a_part_is_provisional_is_provisional() -> None:
+    words = ("supported", "provisional", "undecided")
+    items = tuple(Finding("A", "as printed", "", word, "", "stated") for word in words)
+    found = claims([Section("noise", "", (Findings("", items),))])
+    assert verdicts(found, "stated") == {"provisional": 1}
+
+
+@pytest.mark.parametrize(
+    ("count", "shape"),
+    [(1, (1, 1)), (2, (2, 1)), (3, (3, 1)), (4, (2, 2)), (6, (3, 2)), (8, (2, 4)), (11, (2, 6))],
+)
+def test_a_plate_has_rows_and_columns_of_its_own(count: int, shape: tuple[int, int]) -> None:
+    panels = (panel("", lambda ax: None),) * count
+    plate = Plate("x", "", panels)
+    assert (plate.columns, plate.rows) == shape
+    assert Plate("x", "", panels, across=1).rows == count

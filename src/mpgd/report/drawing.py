@@ -35,6 +35,7 @@ RC: Final[dict[str, Any]] = {
     "lines.linewidth": 1.2,
     "axes.titley": 1.0,  # where it comes to stand anyway; to find that out is slow
 }
+REM: Final = 6.0  # of the page, to an inch of a legend: so it is as large as text
 RAISED: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 NO_METADATA: Final = {"Creator": None, "Date": None, "Format": None, "Type": None}
 
@@ -53,7 +54,9 @@ def themed(plate: Plate, prefix: str) -> list[str]:
             _lighten(axes[-1])
             elements.append(_for_page(_svg(figure), f"{prefix}-{number}"))
         if plate.legend:
-            elements.append(_for_page(_svg(_legend(axes)), f"{prefix}-legend"))
+            key = _legend(axes)
+            width = f'<svg style="width: {REM * key.get_figwidth():.1f}rem"'
+            elements.append(_for_page(_svg(key), f"{prefix}-legend").replace("<svg", width, 1))
     return elements
 
 
@@ -78,8 +81,9 @@ def power_of_ten(x: float, place: int = 0) -> str:
 
 def _legend(axes: list[Any]) -> Figure:
     found = legend_of(axes)
-    figure = Figure(figsize=(SIZE[0], 0.23 * len(found) + 0.2))
-    look = {"handlelength": 2.6, "labelspacing": 0.7, "fontsize": 8.5}
+    longest = max((len(re.sub(r"[$\\]", "", label)) for label in found), default=0)
+    figure = Figure(figsize=(min(0.6 + 0.065 * longest, SIZE[0]), 0.23 * len(found) + 0.2))
+    look = {"handlelength": 2.6, "labelspacing": 0.7, "fontsize": 8.5, "borderpad": 0.1}
     figure.legend(found.values(), found.keys(), loc="center left", **look)
     return figure
 

@@ -12,7 +12,7 @@ from mpgd.experiments.content.tables import table
 from mpgd.experiments.experiment import Experiment
 from mpgd.experiments.store import Record, Run
 from mpgd.report.shelf import Shelf
-from mpgd.report.summary import claims, conclusions
+from mpgd.report.summary import answer, claims, conclusions
 
 LEAD: Final = (
     "Lim, Wan & Simsekli (2022) perturb gradient descent by a chaotic map whose sums are heavy-"
@@ -48,6 +48,7 @@ def build(shelf: Shelf, file: str, studies: Sequence[Experiment]) -> Page:
         tested,
         conclusions(tested),
         (runs(shelf, parts), *parts, *leftovers(shelf, parts)),
+        answer(tested),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Final
 from mpgd.experiments.content.blocks import WORDS, Basis, Claim, Finding, Section, Tally, Word
 
 MIXED: Final[Word] = "mixed"
+PROVISIONAL: Final[Word] = "provisional"
 TESTED: Final = " tested as the paper states them"
 SENTENCES: Final[dict[Basis, str]] = {
     "stated": "Of",
@@ -57,6 +58,30 @@ def conclusions(found: Sequence[Claim]) -> tuple[str, ...]:
     return (_overall(found), *(f"{claim.text}. {spoken(claim)}." for claim in found))
 
 
+def answer(found: Sequence[Claim]) -> str:
+    """Return a sentence that answers whether chaos helps: by the claims as the paper states them.
+
+    Examples:
+        >>> answer([])
+        'These runs do not answer it: no claim has been tested as the paper states it.'
+    """
+    counts = verdicts(found, "stated")
+    total, yes = counts.total(), counts["supported"]
+    if not total:
+        return "These runs do not answer it: no claim has been tested as the paper states it."
+    claimed = f"{total} claim{'s' if total > 1 else ''} tested as the paper states them"
+    if 2 * counts[PROVISIONAL] > total:
+        return (
+            f"It is too early to say: of {claimed}, {counts[PROVISIONAL]} rest on few seeds, and "
+            f"{yes or 'none'} {'are' if yes != 1 else 'is'} supported by more."
+        )
+    refuted = 2 * counts["contradicted"] > total
+    none = "No" if refuted else "Not that we could see"
+    said = "Yes" if yes == total else "Mostly" if 2 * yes > total else "Hardly" if yes else none
+    parts = ", ".join(f"{count} {word}" for word, count in counts.items())
+    return f"{said}: of {claimed}, {yes or 'none'} hold{'s' * (yes == 1)} in these runs ({parts})."
+
+
 def spoken(claim: Claim) -> str:
     """Return the verdicts on a claim in words."""
     said = "; ".join(f"{tally.setting}: {tally_text(tally)}" for tally in claim.tallies)
@@ -97,4 +122,6 @@ def verdicts(found: Iterable[Claim], basis: Basis) -> Counter[str]:
 
 def _verdict(claim: Claim, basis: Basis) -> str | None:
     words = {word for tally in claim.tallies if tally.basis == basis for word, _ in tally.counts}
+    if PROVISIONAL in words:  # what one comparison has yet to say may change the verdict
+        return PROVISIONAL
     return words.pop() if len(words) == 1 else MIXED if words else None

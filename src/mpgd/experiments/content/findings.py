@@ -92,7 +92,10 @@ def judged(held: ByProtocol, headlines: Mapping[str, str], comparison: Compariso
 def finding(headline: str, setting: str, verdict: Verdict, digits: int) -> Finding:
     """Return a verdict of the statistics as one of the report."""
     basis: Basis = "stated" if setting.startswith(PROTOCOLS["paper"]) else "scripts"
-    return Finding(headline, setting, verdict.claim, verdict.word, verdict.reason(digits), basis)
+    said = verdict.reason(digits)
+    if verdict.shown != verdict.word:
+        said = f"{verdict.word} so far: {said}"
+    return Finding(headline, setting, verdict.claim, verdict.shown, said, basis)
 
 
 def under(found: Iterable[Finding], headlines: Mapping[str, str]) -> tuple[Finding, ...]:

@@ -120,7 +120,7 @@ def _words(
     """Return the verdicts on the rows of MPGD, of which the paper claims something."""
     claimed = [pair for pair in compared if schemes[pair[0]].kind == "mpgd"]
     judged = corrected(Verdict("", direction, compared[pair]) for pair in claimed)
-    return {pair: verdict.word for pair, verdict in zip(claimed, judged, strict=True)}
+    return {pair: verdict.shown for pair, verdict in zip(claimed, judged, strict=True)}
 
 
 def _own(values: BySeed | None, digits: int, again: bool) -> list[Cell]:
