@@ -18,7 +18,16 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import mpgd
-from mpgd.experiments import EXPERIMENTS, Context, find, is_file, load
+from mpgd.experiments import (
+    EXPERIMENTS,
+    PROTOCOLS,
+    USUAL,
+    Context,
+    check_protocol,
+    find,
+    is_file,
+    load,
+)
 from mpgd.experiments.store import installed, versions
 from mpgd.parameters import check_integer
 from mpgd.terminal import Terminal, show
@@ -42,6 +51,7 @@ Examples:
   mpgd reproduce noise --out figures        one of them
   mpgd reproduce airfoil --seeds 100 --workers 2 --data DIR
   mpgd report results -o report.html        one page with everything that was run
+  mpgd report --published                   the same of the results that come with the package
   mpgd lab                                  sliders for every parameter, in your browser
   mpgd noise --gamma 0.7 --beta 0.5         constants of a noise, distance to its limit
   mpgd noise --gamma 0.7 --plot noise.png   the same as a figure
@@ -78,8 +88,15 @@ class Reproduce:
             f"{', '.join(EXPERIMENTS)}. A file such as my_study.py may hold another.",
         ),
     ] = ()
-    protocol: Literal["paper", "released", "both"] = "both"
-    """As the paper's text says, as the authors' scripts do, or both."""
+    protocol: Annotated[
+        tyro.conf.UseAppendAction[tuple[str, ...]],
+        tyro.conf.arg(
+            metavar="NAME[,NAME]",
+            help="Protocols to run; may be repeated. text: the paper to the letter; corrected: the "
+            "same with fresh signs; released: as the authors' scripts do. By default "
+            f"{','.join(USUAL)}.",
+        ),
+    ] = ()
     seeds: int = 5
     """Seeds of every scheme, from 1 on, where an experiment trains."""
     data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -97,6 +114,12 @@ class Reproduce:
     json: bool = False
     """Print a summary as JSON at the end; everything else goes to standard error."""
 
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        """The protocols to run, in their usual order."""
+        asked = [check_protocol(name) for part in self.protocol for name in part.split(",")]
+        return tuple(name for name in PROTOCOLS if name in asked) or USUAL
+
     def run(self) -> None:
         """Run the experiments one after the other, and write the report."""
         from mpgd.experiments.experiment import reproduce
@@ -107,7 +130,7 @@ class Reproduce:
             names = find(self.names)
             studies = [load(name) for name in names if is_file(name)]
             where = (self.workers, self.cluster, self.device)
-            context = Context(self.out, terminal, self.protocol, self.seeds, self.data, *where)
+            context = Context(self.out, terminal, self.protocols, self.seeds, self.data, *where)
         context.store.check_writable()
         for name in names:
             study = load(name)
@@ -134,6 +157,10 @@ class Report:
     """What to write: .html is one page, .md a document with figures; by default DIR/report.html."""
     study: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE ...")] = ()
     """Files that hold experiments of your own, whose sections are shown too."""
+    published: bool = False
+    """Show the results that come with the package; nothing is trained and no data is read."""
+    publish: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Write the folder's results to one compressed file instead of a page."""
     quiet: bool = False
     """Print nothing but errors."""
     json: bool = False
@@ -143,9 +170,15 @@ class Report:
         """Write the page."""
         terminal = Terminal(self.quiet or self.json)
         with usage_errors():
-            studies = [load(str(file)) for file in self.study]
-            output = self.output or self.folder / "report.html"
-            written = write_report(self.folder, output, terminal, studies)
+            if self.published and self.publish:
+                raise ValueError("--published reads what --publish writes; give one of them")
+            if self.publish:
+                written = publish(self.folder, self.publish, terminal)
+            else:
+                studies = [load(str(file)) for file in self.study]
+                folder = None if self.published else self.folder
+                output = self.output or (folder or Path()) / "report.html"
+                written = write_report(folder, output, terminal, studies)
         if self.json:
             show(written, as_json=True)
 
@@ -315,8 +348,17 @@ def termination(kept: str) -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+def publish(folder: Path, file: Path, terminal: Terminal) -> dict[str, Any]:
+    """Write the results of a folder to one file and say how large it is."""
+    from mpgd import report
+
+    count, size = report.publish(folder, file), file.stat().st_size
+    terminal.say(f"{count:,} records, {size:,} bytes: {file}")
+    return {"file": str(file), "records": count, "bytes": size}
+
+
 def write_report(
-    folder: Path, file: Path, terminal: Terminal, studies: Sequence[Experiment]
+    folder: Path | None, file: Path, terminal: Terminal, studies: Sequence[Experiment]
 ) -> dict[str, Any]:
     """Write the report of a folder of results and say where it is."""
     from mpgd import report

@@ -51,11 +51,11 @@ def test_the_rule(difference: Difference, direction: Direction, word: str) -> No
 def test_a_page_shows_no_verdict_of_few_seeds() -> None:
     few = Verdict("", "lower", found(-1, -9, 0.01, 0.01, count=7))
     assert (few.word, few.shown) == ("supported", "provisional")
-    shown = finding("", "as the text says", few, 2)
+    shown = finding("", few, "as the text says", 2)
     assert shown.word == "provisional"
     assert shown.reason.startswith("supported so far: ")
     many = Verdict("", "lower", found(-1, -9, 0.01, 0.01, count=8))
-    assert (many.shown, finding("", "", many, 2).word) == ("supported", "supported")
+    assert (many.shown, finding("", many, "", 2).word) == ("supported", "supported")
     assert Verdict("", "lower", found(-1, -9, 0.1, 0.1, count=7)).shown == "undecided"
 
 

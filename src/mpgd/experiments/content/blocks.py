@@ -107,7 +107,7 @@ class Plate:
     def columns(self) -> int:
         """How many panels stand side by side on a page, however narrow: many come in pairs."""
         count = len(self.panels)
-        return self.across or (count if count < 4 else 3 if count in (5, 6, 9) else 2)
+        return self.across or (count if count < 4 else 3 if count % 3 == 0 and count % 2 else 2)
 
     @property
     def rows(self) -> int:
