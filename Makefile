@@ -21,7 +21,7 @@ GPU_RUN := $(if $(wildcard /dev/nvidia0 /dev/kfd),,TRITON_INTERPRET=1)
 TEST_WORKERS ?= 2
 WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 
-.PHONY: reproduce lab test lint generic without-numba gpu jax clients bench docs clean
+.PHONY: reproduce lab test lint generic without-numba gpu jax clients notebooks bench docs clean
 
 reproduce: $(INSTALLED)
 	$(BIN)/mpgd reproduce --out results --workers $(WORKERS)
@@ -31,7 +31,7 @@ lab: $(INSTALLED)
 
 test: $(INSTALLED) lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal --ignore tests/jax \
-		--ignore tests/clients
+		--ignore tests/clients --ignore tests/notebooks
 
 # JAX has an environment of its own, so that nobody else has to install it. Products of bfloat16
 # matrices by torch's oneDNN end some CPUs' processes, so it is told to use older instructions.
@@ -43,6 +43,11 @@ jax: $(JAX_INSTALLED)
 clients: $(CLIENTS_INSTALLED)
 	OMP_NUM_THREADS=1 $(CLIENTS_VENV)/bin/python -m pytest -W default -n $(TEST_WORKERS) \
 		--dist worksteal tests/clients
+
+# The notebooks of examples/ run and print what they were committed with; to keep what they print
+# now: `python -m tools.notebooks --write`.
+notebooks: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal tests/notebooks
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -75,7 +80,7 @@ bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks --write benchmarks/README.md
 
 docs: $(INSTALLED)
-	$(BIN)/mkdocs build --strict
+	$(BIN)/python -m mkdocs build --strict
 
 # torch comes first and pinned, so that nothing later asks for another build of it.
 $(INSTALLED): pyproject.toml constraints.txt

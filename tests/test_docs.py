@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+from importlib import import_module
+from inspect import ismodule
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,9 @@ from mpgd.experiments import EXPERIMENTS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+NOTEBOOKS = [f"examples/{path.stem}.md" for path in (ROOT / "examples").glob("*.ipynb")]
+FOLDERS = ("optim", "noise", "maps", "limits", "curvature", "theory")
 EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+|(?<![\w-])-o\b")
@@ -40,13 +44,33 @@ def test_the_examples_of_a_page_run_in_order(
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_and_pictures_of_a_page_exist(page: Path) -> None:
     targets = [link for link in LINK.findall(page.read_text()) if "://" not in link]
+    targets = [target for target in targets if target not in NOTEBOOKS]  # pages made of notebooks
     assert [target for target in targets if not (page.parent / target).is_file()] == []
 
 
 def test_every_page_is_in_the_contents() -> None:
     contents = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
-    listed = [file for entry in contents for file in entry.values()]
-    assert sorted(listed) == [page.name for page in PAGES[1:]]
+    pages = [page.relative_to(DOCS).as_posix() for page in PAGES[1:]]
+    assert sorted(listed(contents)) == sorted([*pages, *NOTEBOOKS])
+
+
+def listed(entry: object) -> list[str]:
+    """Return the files of the contents, which are nested."""
+    if isinstance(entry, str):
+        return [entry]
+    parts = entry.values() if isinstance(entry, dict) else entry
+    return [file for part in parts for file in listed(part)]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_the_reference_of_a_folder_has_its_public_names_once_each(folder: str) -> None:
+    page = (DOCS / "api" / f"{folder}.md").read_text()
+    shown = re.findall(rf"^::: mpgd\.{folder}\.(\w+)$", page, re.MULTILINE)
+    module = import_module(f"mpgd.{folder}")
+    public = getattr(module, "__all__", None) or [
+        name for name, value in vars(module).items() if name[0] != "_" and not ismodule(value)
+    ]
+    assert sorted(shown) == sorted(public)
 
 
 def section(command: str) -> str:

@@ -1,9 +1,14 @@
-"""The examples of the page of integrations, run as they stand: train, save, load, resume."""
+"""The examples of the page of integrations, run as they stand: train, save, load, resume.
+
+Some are files of examples/, which the page includes.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -13,8 +18,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-PAGE = Path(__file__).parents[2] / "docs" / "integrations.md"
-EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "integrations.md"
+INCLUDED = re.compile(r'^--8<-- "(.*)"$', re.MULTILINE)
+# A file is included by a line that is no Python, so its fence is one that formatters leave alone.
+EXAMPLE = re.compile(r"^```(?:python| {\.python})\n(.*?)^```", re.DOTALL | re.MULTILINE)
 EPOCHS = 2  # a checkpoint is taken after half of them
 
 Fit = Callable[..., nn.Module]
@@ -25,10 +33,19 @@ def example(title: str) -> Fit:
     shared, *sections = PAGE.read_text().split("\n## ")
     (section,) = [text for text in sections if text.startswith(f"{title}\n")]
     names: dict[str, Any] = {"__name__": "page"}
-    for text in (shared, section):
-        (code,) = EXAMPLE.findall(text)
-        exec(compile(code, f"{PAGE.name}, {title}", "exec"), names)
+    if str(ROOT / "examples") not in sys.path:  # as for a script of that folder
+        sys.path.insert(0, str(ROOT / "examples"))
+    for code in EXAMPLE.findall(shared + section):
+        whole = INCLUDED.sub(lambda found: (ROOT / found[1]).read_text(), code)
+        exec(compile(whole, f"{PAGE.name}, {title}", "exec"), names)
     return names["fit"]
+
+
+def script(name: str, folder: Path) -> str:
+    """Run a file of examples/ as a reader would, and return the last line that it prints."""
+    command = [sys.executable, str(ROOT / "examples" / f"{name}.py")]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()[-1]
 
 
 def version(title: str) -> str:

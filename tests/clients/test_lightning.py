@@ -14,3 +14,7 @@ def test_it_trains_and_resumes_in_bits(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_the_page_names_this_version() -> None:
     assert page.version("Lightning") == version("lightning")
+
+
+def test_the_script_runs(tmp_path: Path) -> None:
+    assert page.script("train_with_lightning", tmp_path).startswith("loss after two epochs: ")

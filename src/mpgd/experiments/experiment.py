@@ -54,6 +54,8 @@ class Experiment:
         also: the data sets it uses where they are found.
         on_request: whether it takes so long that it is run only if named.
         seeded: whether ``--seeds`` is for it.
+        seconds: about how long one of its runs takes on one core, trained with its like.
+        devices: where it can train.
         largest: returns how many runs like this one may be trained together.
         label: names a run in the progress; by default runs are counted.
         figures: returns blocks, of which plates are written to files.
@@ -73,6 +75,8 @@ class Experiment:
     also: tuple[Source, ...] = ()
     on_request: bool = False
     seeded: bool = True
+    seconds: float = 0.0
+    devices: tuple[str, ...] = ("cpu",)
     largest: Callable[[Run], int] = lambda run: LARGEST
     label: Callable[[Run], str] | None = None
     figures: Callable[[list[Record]], Iterable[Block]] | None = None

@@ -131,6 +131,10 @@ class Store:
         """Return the file of ``run``, whether it exists or not."""
         return self.folder / f"{run.key}.json"
 
+    def has(self, run: Run) -> bool:
+        """Return whether there is a file for a run, without a look into it."""
+        return self.path(run).is_file()
+
     def load(self, run: Run) -> Record | None:
         """Return the record of ``run``, or None; a file that is no record is set aside."""
         path = self.path(run)

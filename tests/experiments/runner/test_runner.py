@@ -327,3 +327,21 @@ def test_a_cluster_without_dask_says_what_to_install(
 def test_a_training_that_forgets_a_run_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="training returned no result for"):
         table(Context(tmp_path), lambda runs: iter(()))
+
+
+def start_undisturbed(command: list[str], started: list[str]) -> None:
+    with processes._undisturbed():
+        os.kill(os.getpid(), signal.SIGINT)
+        started.append(subprocess.check_output(command, text=True))
+
+
+def test_ctrl_c_waits_until_a_worker_is_started_and_never_reaches_it() -> None:
+    blocked = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
+    started: list[str] = []
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            start_undisturbed([sys.executable, "-c", blocked], started)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert started == ["True\n"]

@@ -35,4 +35,5 @@ EXPERIMENT = Experiment(
     section=Part("Airfoil self-noise", blocks, place=4),
     data=(AIRFOIL,),
     largest=largest,
+    seconds=0.43,
 )

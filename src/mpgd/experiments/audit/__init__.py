@@ -31,4 +31,5 @@ EXPERIMENT = Experiment(
     also=tuple(source for study in STUDIES.values() for source in study.experiment.data),
     largest=largest,
     wanted=wanted,
+    seconds=0.4,
 )

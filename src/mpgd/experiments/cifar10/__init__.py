@@ -50,4 +50,6 @@ EXPERIMENT = Experiment(
     on_request=True,
     largest=lambda run: 1,
     run=run,
+    seconds=8.0,
+    devices=("cpu", "cuda"),
 )

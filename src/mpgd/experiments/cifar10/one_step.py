@@ -59,5 +59,6 @@ EXPERIMENT: Final = Experiment(
     data=(BINARY,),
     on_request=True,
     seeded=False,
+    seconds=1850.0,
     run=run,
 )

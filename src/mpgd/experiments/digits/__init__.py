@@ -23,4 +23,5 @@ EXPERIMENT = Experiment(
     protocols=("corrected",),
     section=Part("Digits", blocks, place=7),
     largest=lambda run: LARGEST,
+    seconds=0.4,
 )

@@ -30,4 +30,5 @@ EXPERIMENT = Experiment(
     section=Part("ECG5000", blocks, place=5),
     data=(ECG5000,),
     largest=largest,
+    seconds=0.97,
 )

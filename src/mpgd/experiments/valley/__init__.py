@@ -33,4 +33,5 @@ EXPERIMENT = Experiment(
     protocols=PROTOCOLS,
     section=Part("The valley", blocks, place=3),
     largest=lambda run: 1000,
+    seconds=0.1,
 )

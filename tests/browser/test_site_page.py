@@ -1,0 +1,128 @@
+"""The documentation site in a real browser: formulas, code, figures, search; nobody is asked."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.browser.conftest import Browser
+
+pytest.importorskip("mkdocs", reason='these need pip install "mpgd[docs]"')
+
+ROOT = Path(__file__).parents[2]
+CLIPPED = """
+return [...document.querySelectorAll("pre > code")]
+    .filter((code) => code.scrollWidth > code.clientWidth)
+    .map((code) => code.textContent.slice(0, 80));
+"""
+UNSEEN = """
+return document.fonts.ready.then(() => [...document.querySelectorAll("article math")]
+    .filter((math) => !math.checkVisibility() || math.getBoundingClientRect().width === 0)
+    .map((math) => math.textContent));
+"""
+FONT = 'return document.fonts.load("16px Formulas", "γ").then((fonts) => fonts.length)'
+# What a reader sees of an article, without code and formulas.
+WORDS = """
+const article = document.querySelector("article").cloneNode(true);
+for (const other of article.querySelectorAll("pre, code, math, h1, h2, h3, h4, h5, script"))
+    other.remove();
+return article.textContent;
+"""
+PLAIN = re.compile(r"\w\^[\w(-]|\b(?:alpha|gamma|sigma|eta|chi|lambda_k)\b")
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """A server of files that prints nothing."""
+
+    def log_message(self, *arguments: object) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the site, a warning being an error, as `make docs` does."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(site: Path) -> Iterator[str]:
+    """Serve the site on this machine, at a port that the system chooses."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def pages(site: Path) -> list[str]:
+    return sorted(page.parent.relative_to(site).as_posix() for page in site.rglob("index.html"))
+
+
+def test_every_page_shows_formulas_and_whole_lines_of_code(
+    browser: Browser, site: Path, address: str
+) -> None:
+    browser.look(1400)
+    formulas = 0
+    for page in pages(site):
+        browser.open(f"{address}/{page}/")
+        assert browser.run(CLIPPED) == [], page
+        assert browser.run(UNSEEN) == [], page
+        assert PLAIN.findall(browser.run(WORDS)) == [], page
+        formulas += len(browser.all("article math"))
+    assert formulas > 800
+    assert browser.run(FONT) == 1
+    assert browser.strangers() == []
+    assert browser.errors() == []
+
+
+def test_the_checks_of_a_page_can_fail(browser: Browser, tmp_path: Path) -> None:
+    page = tmp_path / "bad.html"
+    code = f"<pre style='width: 90px; overflow: auto'><code>{'long ' * 40}</code></pre>"
+    page.write_text(
+        "<style>pre > code { display: block; overflow: auto }</style>"
+        f"<article>{code}<p>eta^gamma</p><math style='display: none'><mi>x</mi></math></article>"
+    )
+    browser.open(page)
+    assert browser.run(CLIPPED)
+    assert browser.run(UNSEEN) == ["x"]
+    assert PLAIN.findall(browser.run(WORDS))
+
+
+@pytest.mark.parametrize("words", ["learning rate", "escape", "sharpness", "GPU", "JAX"])
+def test_the_search_finds(browser: Browser, address: str, words: str) -> None:
+    browser.look(1400)
+    browser.open(f"{address}/faq/?q={words.replace(' ', '%20')}")
+    found = browser.until(lambda: browser.all(".md-search-result__item"), f"results for {words}")
+    assert any(words.lower() in item.get_attribute("textContent").lower() for item in found)
+
+
+def test_a_figure_opens_large_and_pages_lead_on(browser: Browser, site: Path, address: str) -> None:
+    browser.look(1400)
+    browser.open(f"{address}/phases/")
+    figures = browser.all("article a.figure img")
+    assert figures
+    for figure in figures:
+        link = figure.find_element("xpath", "..").get_attribute("href")
+        assert (site / link.removeprefix(f"{address}/")).is_file()
+    assert len(browser.all(".md-footer__link")) == 2  # previous and next
+
+
+def test_the_reference_shows_public_names_only(site: Path) -> None:
+    for page in (site / "api").rglob("index.html"):
+        names = re.findall(r'<h\d id="([\w.]+)" class="doc doc-heading"', page.read_text())
+        assert [name for name in names if name.split(".")[-1].startswith("_")] == []
+        assert len(names) == len(set(names))

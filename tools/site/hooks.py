@@ -1,0 +1,59 @@
+"""The hooks of mkdocs: formulas, figures that open, a font for formulas, pages of notebooks."""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fontTools import subset
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))  # mkdocs loads this file by its path
+
+from tools.site import notebooks, text  # noqa: E402
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+ARTICLE = re.compile(r"(<article\b[^>]*>)(.*)(</article>)", re.DOTALL)
+IMAGE = re.compile(r'(?<!">)<img\b[^>]*\bsrc="([^"]+)"[^>]*>')
+# Letters, Greek, arrows, operators, brackets, and the slanted alphabet of MathML's letters.
+CHARACTERS = (
+    "U+20-7E,U+A0-FF,U+370-3FF,U+2000-230F,U+239B-23B4,U+25C7,U+27E8-27E9,"
+    "U+1D434-1D467,U+1D6E2-1D71B"
+)
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add a page and its pictures for every notebook of examples/."""
+    for file in notebooks.pages(config, ROOT / "examples"):
+        files.append(file)
+    return files
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Render the formulas and let figures be opened. The search has seen the plain text by now."""
+    return ARTICLE.sub(
+        lambda found: found[1] + figures(text.rendered(found[2])) + found[3], output, count=1
+    )
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Write the font of the formulas: of STIX Two Math, which ziamath carries, what they use."""
+    package = find_spec("ziamath")
+    assert package
+    assert package.origin
+    source = Path(package.origin).parent / "fonts" / "STIXTwoMath-Regular.ttf"
+    target = Path(config.site_dir) / "assets" / "formulas.woff"
+    options = [f"--unicodes={CHARACTERS}", "--flavor=woff", "--layout-features=*"]
+    subset.main([str(source), f"--output-file={target}", *options])
+
+
+def figures(page: str) -> str:
+    """Return a page whose figures are links to themselves, so that they open large."""
+    return IMAGE.sub(r'<a class="figure" href="\1" title="Open the figure">\g<0></a>', page)
