@@ -21,6 +21,7 @@ from mpgd.experiments.content.tables import findings_table
 from mpgd.report.drawing import THEMED, themed
 from mpgd.report.summary import by_headline, verdicts
 
+LONG: Final = 420  # characters of a paragraph that comes after the answer and the figure
 Call = tuple[str, tuple[Any, ...]]  # a macro of blocks.html, and what it is given
 
 
@@ -47,7 +48,7 @@ def _own(name: str) -> Markup:
 def _laid(section: blocks.Section) -> tuple[list[Call], list[Call], str]:
     """Return what a section shows at once, what it shows when it is asked, and what that is.
 
-    At once: what is missing, the answer, one paragraph, one figure.
+    At once: what is missing, the answer, one paragraph if it is short, one figure.
     """
     name = escape(section.name)  # it becomes a part of the ids in the drawings
     calls = [(block, _call(block, f"{name}-{n}")) for n, block in enumerate(section.blocks)]
@@ -68,7 +69,9 @@ def _first(every: Sequence[blocks.Block]) -> list[blocks.Block]:
     answers = [block for block in every if _is_answer(block)]
     texts = [block for block in every if isinstance(block, blocks.Text) and not block.answer]
     figures = [block for block in every if isinstance(block, blocks.Plate | blocks.Landscape)]
-    return [*missing, *answers, *texts[:1], *figures[:1]]
+    answered = answers or any(isinstance(block, blocks.Findings) for block in every)
+    told = [text for text in texts[:1] if not answered or len(text.text) <= LONG]
+    return [*missing, *answers, *told, *figures[:1]]
 
 
 def _is_answer(block: blocks.Block) -> bool:
