@@ -191,7 +191,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Lab:
-    """Open a page with sliders: the orbit, its sums and descent in the valley, live."""
+    """Open a page with sliders: descent in wells and valley, the orbit and its sums, live."""
 
     port: Annotated[int | None, _arg(metavar="N")] = None
     """Where to listen on this machine; by default 8642, or any free port if that is taken."""

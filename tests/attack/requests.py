@@ -20,9 +20,22 @@ from mpgd.lab.server import Lab, make_server
 COUNT = 2300
 MANY = 10_000
 GROWTH = 4 << 20  # bytes that memory may grow by, over all of them
-WORDS = ["gamma", "beta", "mu", "sigma", "eta", "seed", "steps", "scheme", "x" * 300, "", "%00"]
+WORDS = [
+    "gamma", "beta", "force", "decay", "eta", "seed", "steps", "scheme", "landscape", "x" * 300,
+    "", "%00",
+]  # fmt: skip
 VALUES = ["nan", "inf", "-1", "1e400", "9" * 400, "0.7", "plain", "'; --", "%ff", "\u0661", "1_0"]
-PATHS = ["/", "/api/orbit", "/api/sums", "/api/descent", "/../../etc/passwd", "/%2e%2e/", "*", "//"]
+PATHS = [
+    "/",
+    "/api/orbit",
+    "/api/sums",
+    "/api/descent",
+    "/api/wells",
+    "/../../etc/passwd",
+    "/%2e%2e/",
+    "*",
+    "//",
+]
 METHODS = ["GET", "HEAD", "POST", "PUT", "get", "G" * 50, "CONNECT", "\x00"]
 HEADERS = [
     "Host: evil.example", "Content-Length: -1", "Content-Length: 999999999", "Expect: 100-continue",

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mpgd import ChaoticNoise
+from mpgd.experiments.content import colors
 from mpgd.lab.server import Lab
 
 if TYPE_CHECKING:
     from tests.browser.conftest import Browser
 
 WELLS = ("wells-mpgd", "wells-gaussian", "wells-stable", "slope", "share")
-PLOTS = ("map", "orbit", "values", "sums", "law", "gd", "gaussian", "mpgd", "trace", *WELLS)
+LAND = ("gd", "gaussian", "mpgd", "curve")
 NOISE_PLOTS = ("map", "orbit", "values", "sums", "law")
-DESCENTS = ("gaussian", "mpgd", "trace")
+SHOWN = {"wells": WELLS, "valley": LAND, "rastrigin": LAND}
+CONTROLS = ("gamma", "beta", "steps", "seed", "eta", "force", "decay")
 PICTURE = "return document.querySelector(`[data-plot=${arguments[0]}]`).toDataURL()"
 COLOURS = """
 const canvas = document.querySelector(`[data-plot=${arguments[0]}]`);
@@ -43,7 +45,7 @@ def settle(browser: Browser) -> None:
     )
 
 
-def pictures(browser: Browser, names: tuple[str, ...] = PLOTS) -> dict[str, str]:
+def pictures(browser: Browser, names: tuple[str, ...]) -> dict[str, str]:
     return {name: browser.run(PICTURE, name) for name in names}
 
 
@@ -60,42 +62,72 @@ def test_the_browser_sees_errors_and_strangers(browser: Browser, tmp_path: Path)
     assert browser.until(browser.strangers, "a request") == ["http://example.com/a"]
 
 
-@pytest.mark.parametrize(
-    ("width", "dark"), [(1280, False), (1280, True), (375, False), (375, True)]
-)
+@pytest.mark.parametrize("landscape", SHOWN)
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (375, True)])
 def test_every_panel_is_drawn_and_nothing_leaves(
-    width: int, dark: bool, browser: Browser, lab: Lab, tmp_path: Path
+    width: int, dark: bool, landscape: str, browser: Browser, lab: Lab, tmp_path: Path
 ) -> None:
     browser.look(width=width, height=812, dark=dark, still=True)
-    visit(browser, lab)
-    for name in PLOTS:
+    visit(browser, lab, f"steps=400&landscape={landscape}")
+    for name in (*SHOWN[landscape], *NOISE_PLOTS):
         assert browser.run(COLOURS, name) > 8, f"{name} is empty"
         label = browser.find(f"[data-plot={name}]").get_attribute("aria-label")
         assert label
-    for section in ("orbit", "perturbation", "sums", "descent", "wells", "python"):
+    for section in ("descent", "orbit", "perturbation", "sums", "python"):
         assert browser.find(f"#{section} h2").is_displayed()
     inside = browser.run("return document.documentElement.scrollWidth <= window.innerWidth")
     assert inside, "the page is wider than the window"
     assert browser.screenshot(tmp_path / "lab.png").stat().st_size > 50_000
     assert browser.errors() == []
     assert browser.strangers() == []
-    assert any("/api/descent" in url for url in browser.requests())
+    source = "wells" if landscape == "wells" else "descent"
+    assert any(f"/api/{source}" in url for url in browser.requests())
+
+
+def test_the_payoff_comes_first(browser: Browser, lab: Lab) -> None:
+    browser.look(width=1366, height=660, still=True)
+    visit(browser, lab)
+    sections = [one.get_attribute("id") for one in browser.all("section")]
+    assert sections == ["descent", "orbit", "perturbation", "sums", "python"]
+    bottom = browser.run(
+        "return document.querySelector('[data-plot=wells-mpgd]').getBoundingClientRect().bottom"
+    )
+    top = browser.run("return document.querySelector('.player').getBoundingClientRect().top")
+    assert bottom < top, "the first picture must be seen without scrolling"
+
+
+def test_every_slider_is_in_sight_on_a_small_laptop(browser: Browser, lab: Lab) -> None:
+    browser.look(width=1366, height=660, still=True)
+    visit(browser, lab)
+    player = browser.run("return document.querySelector('.player').getBoundingClientRect().top")
+    for name in CONTROLS:
+        box = browser.find(f"#{name}").rect
+        assert 0 <= box["y"] < box["y"] + box["height"] < player, name
+        assert browser.run(
+            "const {x, y, width, height} = arguments[0].getBoundingClientRect();"
+            "return document.elementFromPoint(x + width / 2, y + height / 2) === arguments[0]",
+            browser.find(f"#{name}"),
+        ), name
 
 
 @pytest.mark.parametrize(
-    ("slider", "value", "moved", "kept"),
+    ("landscape", "slider", "value", "moved", "kept"),
     [
-        ("gamma", 0.6, tuple(name for name in PLOTS if name != "slope"), ()),
-        ("beta", -0.5, ("values", "sums", "law", "mpgd", "trace"), ("map",)),
-        ("seed", 5, ("map", "orbit", "values", "sums", "law", "gaussian", "mpgd", "trace"), ()),
-        ("mu", 0.1, DESCENTS, (*NOISE_PLOTS, *WELLS)),
-        ("sigma", 0.3, DESCENTS, (*NOISE_PLOTS, *WELLS)),
-        ("eta", -2.5, (*DESCENTS, "wells-mpgd", "share"), (*NOISE_PLOTS, "slope")),
-        ("force", 4.0, ("wells-mpgd", "wells-stable", "slope", "share"), (*NOISE_PLOTS, *DESCENTS)),
-        ("steps", 600, ("orbit", "values", "sums", "law", "trace"), ()),
+        ("wells", "gamma", 0.6, ("wells-mpgd", "share", *NOISE_PLOTS), ()),
+        ("valley", "gamma", 0.6, ("mpgd", "curve"), ()),
+        ("valley", "beta", -0.5, ("values", "sums", "law", "mpgd", "curve"), ("map",)),
+        ("wells", "seed", 5, ("wells-mpgd", "share", *NOISE_PLOTS), ()),
+        ("valley", "decay", 0.5, ("gaussian", "mpgd", "curve"), NOISE_PLOTS),
+        ("valley", "force", 1.0, ("gaussian", "mpgd", "curve"), NOISE_PLOTS),
+        ("rastrigin", "force", 6.0, ("gaussian", "mpgd", "curve"), NOISE_PLOTS),
+        ("valley", "eta", -2.5, ("gaussian", "mpgd", "curve"), NOISE_PLOTS),
+        ("wells", "eta", -2.5, ("wells-mpgd", "share"), NOISE_PLOTS),
+        ("wells", "force", 4.0, ("wells-mpgd", "wells-stable", "slope", "share"), NOISE_PLOTS),
+        ("valley", "steps", 600, ("orbit", "values", "sums", "law", "curve"), ()),
     ],
 )
 def test_a_slider_moves_its_plots_and_no_other(
+    landscape: str,
     slider: str,
     value: float,
     moved: tuple[str, ...],
@@ -104,36 +136,119 @@ def test_a_slider_moves_its_plots_and_no_other(
     lab: Lab,
 ) -> None:
     browser.look(still=True)
-    visit(browser, lab)
-    before = pictures(browser)
+    visit(browser, lab, f"steps=400&landscape={landscape}")
+    before = pictures(browser, (*SHOWN[landscape], *NOISE_PLOTS))
     browser.run(SLIDE, slider, value)
     settle(browser)
     different = changed(browser, before)
-    assert set(moved) - {"gd"} <= different
+    assert set(moved) <= different
     assert not set(kept) & different
     assert f"{slider}=" in browser.run("return location.hash")
     assert browser.errors() == []
+
+
+def test_each_landscape_keeps_its_own_sliders(browser: Browser, lab: Lab) -> None:
+    browser.look(still=True)
+    visit(browser, lab)
+
+    def value(name: str) -> float:
+        return float(browser.find(f"#{name}-number").get_property("value"))
+
+    browser.run(SLIDE, "force", 4.0)
+    browser.find("[name=landscape][value=valley]").click()
+    settle(browser)
+    assert browser.find("[data-plot=mpgd]").is_displayed()
+    assert not browser.find("[data-plot=wells-mpgd]").is_displayed()
+    assert (value("force"), value("decay")) == (0.211, 0.0844)
+    assert "= 0.05" in browser.find("#force-formula").text  # the paper's sigma
+    assert "= 0.02" in browser.find("#decay-formula").text  # and mu
+    browser.find("[name=landscape][value=wells]").click()
+    settle(browser)
+    assert value("force") == 4.0
+    assert not browser.find("#decay").is_enabled()
+    browser.find("#reset").click()
+    assert value("force") == 2.0
+
+
+def test_the_walkers_in_the_wells_move(browser: Browser, lab: Lab) -> None:
+    browser.look(still=True)
+    visit(browser, lab)
+    seen = []
+    for step in (0, 100, 200, 400):
+        browser.run(SLIDE, "time", step)
+        seen.append(pictures(browser, WELLS))
+    for name in WELLS:
+        count = 1 if name == "slope" else 4  # the slopes stay
+        assert len({picture[name] for picture in seen}) == count, name
+
+
+def test_a_path_that_runs_off_says_at_which_step(browser: Browser, lab: Lab) -> None:
+    browser.look(still=True)
+    visit(browser, lab, "landscape=valley&eta=0.5&force=0.7&decay=0.7&steps=200")
+    off = browser.run(
+        "return fetch('api/descent?eta=0.5&force=0.7&decay=0.7&steps=200')"
+        ".then((answer) => answer.json()).then((numbers) => numbers.schemes.mpgd.off)"
+    )
+    label = browser.find("[data-plot=mpgd]").get_attribute("aria-label")
+    assert label.endswith(f"It runs off at step {off}.")
+    assert f"the one drawn at step {off}" in browser.find("#verdict").text
+    assert "runs off" not in browser.find("[data-plot=gd]").get_attribute("aria-label")
+
+
+def test_a_section_is_saved_as_png(browser: Browser, lab: Lab, tmp_path: Path) -> None:
+    browser.look(still=True)
+    visit(browser, lab)
+    options = {"behavior": "allow", "downloadPath": str(tmp_path)}
+    browser.driver.execute_cdp_cmd("Page.setDownloadBehavior", options)
+    before = pictures(browser, WELLS)
+    browser.find("#descent .save").click()
+    file = tmp_path / "mpgd-descent.png"
+    browser.until(file.exists, "the file")
+    content = file.read_bytes()
+    assert content.startswith(b"\x89PNG")
+    shown = browser.find("#descent .three").size["width"]
+    assert int.from_bytes(content[16:20], "big") >= 2 * shown  # sharp enough for paper
+    assert changed(browser, before) == set()  # the page is as it was
+    assert browser.errors() == []
+
+
+def test_schemes_have_the_colours_of_the_report(browser: Browser, lab: Lab) -> None:
+    browser.look(still=True)
+    visit(browser, lab)
+    for dark in (False, True):
+        browser.look(still=True, dark=dark)
+        for scheme, name in colors.SCHEMES.items():
+            assert shade(browser, scheme) == colors.PALETTE[name][dark], scheme
+    browser.find("[name=scheme][value=symmetric]").click()
+    settle(browser)
+    assert shade(browser, "mpgd") == colors.PALETTE["green"][1]
+
+
+def shade(browser: Browser, name: str) -> str:
+    """Return a colour as the plots read it."""
+    script = "return getComputedStyle(document.documentElement).getPropertyValue(arguments[0])"
+    return str(browser.run(script, f"--{name}")).strip()
 
 
 def test_scheme_buttons(browser: Browser, lab: Lab) -> None:
     browser.look(still=True)
     visit(browser, lab)
     for scheme in ("symmetric", "product", "plain"):
-        before = pictures(browser, ("sums", "law", "mpgd"))
+        before = pictures(browser, ("sums", "law", "wells-mpgd"))
         browser.find(f"[name=scheme][value={scheme}]").click()
         settle(browser)
-        assert changed(browser, before) == {"sums", "law", "mpgd"}
+        assert changed(browser, before) == {"sums", "law", "wells-mpgd"}
     assert browser.errors() == []
 
 
 def test_play_moves_time_and_pause_stops_it(browser: Browser, lab: Lab) -> None:
     visit(browser, lab)  # plays by itself
     assert browser.find("#play").get_attribute("aria-label") == "Pause"
-    before = pictures(browser, ("map", "orbit", "values", "sums", "mpgd", "trace"))
+    before = pictures(browser, ("map", "orbit", "values", "sums", "wells-mpgd", "share"))
     browser.until(lambda: changed(browser, before) == set(before), "all to move")
     browser.find("#play").click()
     assert browser.find("#play").get_attribute("aria-label") == "Play"
-    shown, still = browser.find("#step").text, pictures(browser)
+    shown, still = browser.find("#step").text, pictures(browser, (*WELLS, *NOISE_PLOTS))
     browser.run("return new Promise((done) => setTimeout(done, 300))")
     assert (browser.find("#step").text, changed(browser, still)) == (shown, set())
     browser.run(SLIDE, "time", 100)
@@ -162,8 +277,7 @@ def test_every_control_is_reached_and_moved_by_the_keyboard(browser: Browser, la
         "steps",
         "seed",
         "eta",
-        "mu",
-        "sigma",
+        "force",
         "play",
         "time",
         "reset",
@@ -179,14 +293,17 @@ def test_every_control_is_reached_and_moved_by_the_keyboard(browser: Browser, la
 
 def test_a_link_carries_the_settings_and_reset_takes_them_away(browser: Browser, lab: Lab) -> None:
     browser.look(still=True)
-    visit(browser, lab, "gamma=0.65&beta=-0.25&steps=300&scheme=symmetric&seed=9")
+    visit(
+        browser, lab, "gamma=0.65&beta=-0.25&steps=300&scheme=symmetric&seed=9&landscape=rastrigin"
+    )
     assert browser.find("#gamma-number").get_property("value") == "0.65"
     assert browser.find("[value=symmetric]").is_selected()
+    assert browser.find("[value=rastrigin]").is_selected()
     assert "noise.path(300, (2,), seed=9)" in browser.find("#code").text
     browser.find("#reset").click()
     settle(browser)
     assert "gamma=0.7&beta=0.5" in browser.run("return location.hash")
-    visit(browser, lab, "gamma=<b>x</b>&scheme=<img src=x onerror=alert(1)>&steps=250")
+    visit(browser, lab, "gamma=<b>x</b>&scheme=<img src=x onerror=alert(1)>&steps=250&landscape=x")
     assert browser.find("#gamma-number").get_property("value") == "0.7"
     assert browser.errors() == []
 

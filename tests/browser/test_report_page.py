@@ -12,10 +12,13 @@ from tests import results
 from tests.results import PARTS
 
 from mpgd import report
+from mpgd.experiments.content import colors
 from mpgd.experiments.valley import runs as valley
 
 if TYPE_CHECKING:
     from tests.browser.conftest import Browser
+
+    from mpgd.lab.server import Lab
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +42,86 @@ def test_every_section_is_shown_without_an_error_or_a_request(browser: Browser, 
     assert browser.strangers() == []
 
 
+def test_the_question_is_answered_first(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    first, second = browser.all("#summary > *")[:2]
+    assert first.text == "Does chaos help gradient descent?"
+    assert second.get_attribute("class") == "answer"
+    assert second.text.count(".") == 1  # a sentence
+    counted = browser.find(".counted").text
+    numbers = [int(tile.text) for tile in browser.all(".tiles strong")]
+    assert counted.startswith(f"{sum(numbers)} comparisons with what the paper’s text states")
+
+
+def test_a_study_shows_its_answer_then_a_figure_and_folds_the_rest(
+    browser: Browser, page: Path
+) -> None:
+    browser.open(page)
+    for name in ("valley", "airfoil", "digits"):
+        shown = [one.tag_name for one in browser.all(f"#{name} > *") if one.is_displayed()]
+        long = name == "airfoil"  # what is said of it
+        assert shown == ["h2", "ul", *([] if long else ["p"]), "figure", "details"], name
+        assert bool(browser.all(f"#{name} .more > p:not(.rule)")) == long
+        assert browser.all(f"#{name} .more table")
+        assert not browser.find(f"#{name} .more table").is_displayed()
+
+
+def test_panels_keep_rows_and_columns_on_a_phone(browser: Browser, page: Path) -> None:
+    def places() -> list[list[int]]:
+        """The columns in which the panels of airfoil stand, and the rows."""
+        script = """
+            const panels = [...document.querySelectorAll('#airfoil figure .panel:not(.key)')];
+            const boxes = panels.map((one) => one.getBoundingClientRect());
+            return ["x", "y"].map((way) => boxes.map((box) => Math.round(box[way])))"""
+        found = browser.run(script)
+        return [[sorted(set(each)).index(one) for one in each] for each in found]
+
+    browser.look(width=1400)
+    browser.open(page)
+    wide = places()
+    assert wide == [[0, 1, 0, 1, 0, 1], [0, 0, 1, 1, 2, 2]]
+    key = browser.find("#airfoil .key").rect
+    last = browser.all("#airfoil figure .panel:not(.key)")[1].rect
+    assert key["x"] > last["x"]  # the legend is beside the data
+    assert abs(key["y"] - last["y"]) < 5
+    browser.look(width=390, height=844)
+    assert places() == wide
+    assert browser.run("return document.documentElement.scrollWidth") == 390
+
+
+def test_a_study_takes_few_screens_of_a_phone(browser: Browser, page: Path) -> None:
+    browser.look(width=390, height=844)
+    browser.open(page)
+    tall = "return [...document.querySelectorAll('section')].map((one) => one.offsetHeight / 844)"
+    assert max(browser.run(tall)) < 2.5
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_schemes_have_one_colour_in_report_and_lab(
+    dark: bool, browser: Browser, page: Path, lab: Lab
+) -> None:
+    script = """
+        const style = getComputedStyle(document.documentElement);
+        return arguments[0].map((name) => style.getPropertyValue(`--${name}`).trim())"""
+    schemes, found = list(colors.SCHEMES), []
+    browser.look(dark=dark, still=True)
+    for place in (page, f"{lab.address}#steps=100"):
+        browser.open(place)
+        found.append(browser.run(script, schemes))
+    assert found[0] == found[1]
+    assert found[0] == [colors.PALETTE[colors.SCHEMES[name]][dark] for name in schemes]
+    assert len(set(found[0])) == len(schemes)
+
+
+def test_a_figure_draws_a_scheme_in_its_colour(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    drawn = browser.find("#airfoil figure").get_attribute("innerHTML")
+    for scheme in ("mpgd", "symmetric", "gaussian", "gd"):
+        assert f"var(--{colors.SCHEMES[scheme]})" in drawn, scheme
+    for light, _ in colors.PALETTE.values():
+        assert light.lower() not in drawn.lower()
+
+
 def test_tables_sort_by_mouse_and_by_keyboard(browser: Browser, page: Path) -> None:
     from selenium.webdriver.common.keys import Keys
 
@@ -46,7 +129,9 @@ def test_tables_sort_by_mouse_and_by_keyboard(browser: Browser, page: Path) -> N
     browser.open(page)
     browser.run("document.querySelector('#digits .scroll:has(.groups)').id = 'chosen'")
     assert not browser.find("#chosen table").is_displayed()
-    browser.find("details:has(#chosen) summary").send_keys(Keys.ENTER)
+    browser.find("#digits .more > summary").send_keys(Keys.ENTER)
+    assert not browser.find("#chosen table").is_displayed()
+    browser.find("details:has(> #chosen) > summary").send_keys(Keys.ENTER)
     assert browser.find("#chosen table").is_displayed()
 
     def column() -> list[float]:
@@ -83,6 +168,7 @@ def test_the_valley_turns_and_hides_paths(browser: Browser, page: Path) -> None:
 
     browser.look(still=True)
     browser.open(page)
+    browser.run("document.querySelector('#valley .more').open = true")
     canvas = browser.find("#figure-valley-corrected canvas")
 
     def drawn() -> str:
@@ -138,7 +224,7 @@ def test_the_first_column_stays_while_a_table_scrolls(browser: Browser, page: Pa
     browser.open(page)
     place = """
         const box = document.querySelector('#airfoil details:has(.groups) .scroll');
-        box.closest('details').open = true;
+        box.closest('.more').open = box.closest('details').open = true;
         box.scrollLeft = 200;
         return [...box.querySelectorAll('tr > :first-child')].map(
             (cell) => cell.getBoundingClientRect().left - box.getBoundingClientRect().left)"""
@@ -148,6 +234,7 @@ def test_the_first_column_stays_while_a_table_scrolls(browser: Browser, page: Pa
 def test_a_phone_scrolls_tables_but_not_the_page(browser: Browser, page: Path) -> None:
     browser.look(width=375, height=812)
     browser.open(page)
+    browser.run("for (const each of document.querySelectorAll('details')) each.open = true")
     assert browser.run("return document.documentElement.scrollWidth") == 375
     wide = (
         "return [...document.querySelectorAll('.scroll')].some(b => b.scrollWidth > b.clientWidth)"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from benchmarks.verdicts import LAWS, false_verdicts
 
+from mpgd.experiments.content.findings import finding
 from mpgd.experiments.schemes import Scheme, runs_of
 from mpgd.experiments.statistics import (
     Difference,
@@ -45,6 +46,17 @@ def test_the_rule(difference: Difference, direction: Direction, word: str) -> No
     assert verdict.text(2).startswith(f"A is not B: {word}, ")
     seen = word == "undecided" and difference.count > 4
     assert ("could have seen is 0.25" in verdict.text(2)) == seen
+
+
+def test_a_page_shows_no_verdict_of_few_seeds() -> None:
+    few = Verdict("", "lower", found(-1, -9, 0.01, 0.01, count=7))
+    assert (few.word, few.shown) == ("supported", "provisional")
+    shown = finding("", few, "as the text says", 2)
+    assert shown.word == "provisional"
+    assert shown.reason.startswith("supported so far: ")
+    many = Verdict("", "lower", found(-1, -9, 0.01, 0.01, count=8))
+    assert (many.shown, finding("", many, "", 2).word) == ("supported", "supported")
+    assert Verdict("", "lower", found(-1, -9, 0.1, 0.1, count=7)).shown == "undecided"
 
 
 def test_an_outlier_alone_does_not_decide() -> None:

@@ -11,7 +11,7 @@ import pytest
 from mpgd import ChaoticNoise, GaussianNoise, StableNoise
 from mpgd.experiments.escape.wells import two_slopes
 from mpgd.lab.settings import Settings
-from mpgd.lab.wells import KINDS, SHOWN, WALKERS, values, walk, wells
+from mpgd.lab.wells import KINDS, NEVER, SHOWN, WALKERS, WIDEST, values, walk, wells
 from mpgd.theory import exit_rate, force_of
 
 SMALL = Settings(gamma=0.6, beta=0.5, seed=7, steps=120, eta=0.02, force=2.0)
@@ -38,7 +38,8 @@ def test_symmetric_values_are_differences_and_products_have_a_symmetric_limit() 
 
 
 def test_walkers_follow_the_recursion() -> None:
-    moments, x = walk(SMALL, 0.3)
+    moments, x, off = walk(SMALL, 0.3)
+    assert (off == -1).all()
     assert moments == list(range(121))
     assert sorted(set(x[0].ravel())) == [-0.5, 1.5]
     v = values(SMALL)
@@ -62,7 +63,7 @@ def test_the_force_is_that_of_the_slider_and_rates_are_the_theorys() -> None:
 
 def test_shares_are_those_of_all_walkers() -> None:
     found = wells(SMALL)
-    _, x = walk(SMALL, found["sigma"])
+    _, x, _ = walk(SMALL, found["sigma"])
     for i, kind in enumerate(KINDS):
         held = found["schemes"][kind]
         assert held["wide"] == (x[:, i] > 0).mean(axis=1).tolist()
@@ -78,3 +79,19 @@ def test_without_a_force_nobody_moves_and_with_long_steps_all_is_still_json() ->
     )  # 24 eta > 2: the steep wall throws x away
     assert "Infinity" not in json.dumps(wild)
     assert any(x is None for x in wild["schemes"]["mpgd"]["x"][-1])
+    count, first = wild["schemes"]["mpgd"]["off"]
+    assert 0 < count <= WALKERS
+    assert 0 < first < 400
+    assert still["schemes"]["mpgd"]["off"] == [0, NEVER]
+
+
+@pytest.mark.parametrize("force", [2.0, 8.0])
+def test_the_frame_holds_the_walkers(force: float) -> None:
+    """Those of stable noise jump far; they alone may be beyond the widest frame."""
+    found = wells(replace(SMALL, force=force))
+    low, high = found["grid"][0], found["grid"][-1]
+    assert WIDEST[0] - 0.1 <= low <= -1.0
+    assert 3.0 <= high <= WIDEST[1] + 0.1
+    for kind in ("mpgd", "gaussian"):
+        x = np.array(found["schemes"][kind]["x"])
+        assert low <= x.min() <= x.max() <= high

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import resource
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,10 @@ from tests.results import PARTS
 
 from mpgd import report
 from mpgd.experiments.airfoil import runs as airfoil
-from mpgd.experiments.content.blocks import Finding, Findings, Section
+from mpgd.experiments.content.blocks import Finding, Findings, Plate, Section, panel
 from mpgd.experiments.ecg import runs as ecg
 from mpgd.experiments.store import Run, Store
-from mpgd.report.summary import claims, conclusions
+from mpgd.report.summary import answer, claims, conclusions
 
 HOSTILE = "<script>alert(1)</script> [x](javascript:y) `code` a|b *bold*"
 AIRFOIL = {"test_rmse": 0.4, "gap": 0.1, "released_gap": 0.1}
@@ -123,7 +124,7 @@ def test_an_empty_store_names_the_command_of_every_part(tmp_path: Path) -> None:
     assert written.missing == tuple(PARTS)
     page = written.file.read_text()
     assert all(f"mpgd reproduce {name}" in page for name in PARTS)
-    assert page.count("--data DIR</code>") == 7  # the studies of real data
+    assert page.count("--data DIR</code>") == 8  # the studies of real data
     assert 'href="#files"' not in page
     assert "No claim has been tested yet" in page
 
@@ -200,3 +201,43 @@ def test_conclusions_count_what_the_paper_states() -> None:
         "B. As printed: supported in 1, undecided in 1 of 2.",
         "C. On digits: supported.",
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "These runs do not answer it: no claim that MPGD is better has been tested."),
+        (["supported"] * 2, "Yes: of 2 comparisons in which the paper says .* 2 hold in these"),
+        (["supported", "supported", "mixed"], "Mostly: of 3 comparisons"),
+        (["supported", "mixed", "mixed"], "Hardly: of 3 comparisons .* 1 holds in these runs"),
+        (["contradicted"] * 2, "No: of 2 comparisons .* none hold in these runs .2 contradicted"),
+        (["undecided"] * 2, "Not that we could see: of 2 comparisons"),
+        (["provisional"] * 2, "It is too early to say: of 2 comparisons .* 2 rest on few seeds"),
+        (["provisional", "supported"], "Hardly: of 2 comparisons"),
+    ],
+)
+def test_the_title_s_question_is_answered_in_one_sentence(words: list[str], said: str) -> None:
+    items = [
+        Finding("MPGD is better", "as printed", str(n), word, "", basis)
+        for n, (word, basis) in enumerate(zip(words, cycle(("stated", "corrected")), strict=False))
+    ]
+    items += [
+        Finding("MPGD is better", "as the scripts ran", "", "supported", "", "scripts"),
+        Finding("Sums tend to a law", "as printed", "", "supported", "", "stated"),
+        Finding("MPGD is better on digits", "on digits", "", "supported", ""),
+    ]
+    own = items if words else items[1:]
+    found = answer(claims([Section("noise", "", (Findings("", tuple(own)),))]))
+    assert re.match(said, found)
+    assert found.count(".") == 1
+
+
+@pytest.mark.parametrize(
+    ("count", "shape"),
+    [(1, (1, 1)), (2, (2, 1)), (3, (3, 1)), (4, (2, 2)), (6, (2, 3)), (8, (2, 4)), (9, (3, 3))],
+)
+def test_a_plate_has_rows_and_columns_of_its_own(count: int, shape: tuple[int, int]) -> None:
+    panels = (panel("", lambda ax: None),) * count
+    plate = Plate("x", "", panels)
+    assert (plate.columns, plate.rows) == shape
+    assert Plate("x", "", panels, across=1).rows == count

@@ -281,6 +281,12 @@ class Verdict:
         """Whether there are so few seeds that more may well change it."""
         return self.difference.count < FEW
 
+    @property
+    def shown(self) -> str:
+        """The word of a page: provisional, where there are few seeds, instead of a verdict."""
+        word = self.word
+        return "provisional" if self.is_provisional and word != "undecided" else word
+
     def reason(self, digits: int) -> str:
         """Return the numbers it rests on."""
         found = self.difference

@@ -1,6 +1,6 @@
 """The lab's server: files of the page, and numbers as JSON, for this machine alone.
 
-    GET /                                          the page
+    GET /                                          the page, its colours from content/colors.py
     GET /api/orbit, /sums, /descent, /wells        numbers, for the settings in the query
 
 It listens on 127.0.0.1 and answers only to that name or localhost, so that a web site whose name
@@ -28,7 +28,8 @@ from typing import Any, Final
 
 import torch
 
-from mpgd.lab import simulation, wells
+from mpgd.experiments.content import colors
+from mpgd.lab import descent, simulation, wells
 from mpgd.lab.settings import from_query
 from mpgd.maps.tables import thaler_tables
 
@@ -42,7 +43,7 @@ GAMMAS: Final = [round(0.51 + 0.01 * k, 2) for k in range(45)]  # of the slider
 ENDPOINTS: Final = {
     "/api/orbit": simulation.orbit,
     "/api/sums": simulation.sums,
-    "/api/descent": simulation.descent,
+    "/api/descent": descent.descent,
     "/api/wells": wells.wells,
 }
 TYPES: Final = {
@@ -73,6 +74,7 @@ class Lab(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), Handler)
         page = files("mpgd.lab") / "page"
         self.assets = {f"/{file.name}": file.read_bytes() for file in page.iterdir()}
+        self.assets["/colors.css"] = colors.stylesheet().encode()
         self.assets["/"] = self.assets["/index.html"]
         self.computing = threading.Lock()
         self.connections: dict[socket.socket, float] = {}  # and since when each is silent

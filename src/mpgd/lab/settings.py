@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl
 from mpgd.parameters import check_beta, check_choice, check_gamma, check_integer, check_real
 
 SCHEMES: Final = ("plain", "symmetric", "product")
+SEEN: Final = ("valley", "rastrigin")  # from above
 MOST_STEPS: Final = 8000
 MAX_SEED: Final = 2**32 - 1  # the valley's start comes from numpy's RandomState
 WORDS: Final = {float: "a number", int: "an integer", str: "a word"}
@@ -14,25 +15,25 @@ WORDS: Final = {float: "a number", int: "an integer", str: "a word"}
 
 @dataclass(frozen=True)
 class Settings:
-    """The parameters of one picture; the defaults are the paper's valley."""
+    """The parameters of one picture; the defaults are the paper's valley, in units of a phase."""
 
     gamma: float = 0.7  # the intermittency exponent, in (0.5, 0.99]
     beta: float = 0.5  # the skewness, in [-1, 1]
-    mu: float = 0.02  # the size of the multiplicative perturbation
-    sigma: float = 0.05  # the size of the additive one
+    force: float = 0.211  # of a phase, in units of the gradient: F = sigma c0 eta^(gamma-1)
+    decay: float = 0.0844  # of a phase, in units of curvature: M = mu c0 eta^(gamma-1)
     eta: float = 0.01  # the step size
     seed: int = 0  # of the orbits and of the start
     steps: int = 2000  # of the orbit and of the descent
-    force: float = 2.0  # of a phase, in the two wells
+    landscape: str = "valley"  # of the descent that is seen from above
     scheme: str = "plain"  # symmetric: differences of two drivers; product: signs as printed
 
     def __post_init__(self) -> None:
         check_gamma(self.gamma)
         check_beta(self.beta)
-        check_real("mu", self.mu, "[0, 1]", 0.0, 1.0, "[]")
-        check_real("sigma", self.sigma, "[0, 1]", 0.0, 1.0, "[]")
         check_real("eta", self.eta, "(0, 1]", 0.0, 1.0, "(]")
         check_real("force", self.force, "[0, 20]", 0.0, 20.0, "[]")
+        check_real("decay", self.decay, "[0, 20]", 0.0, 20.0, "[]")
+        check_choice("landscape", self.landscape, SEEN)
         check_integer("seed", self.seed, 0, MAX_SEED)
         check_integer("steps", self.steps, 10, MOST_STEPS)
         check_choice("scheme", self.scheme, SCHEMES)

@@ -1,19 +1,15 @@
-"""What the lab shows, computed with the library: orbit and values, sums, descent in the valley.
+"""What the lab shows of the noise, computed with the library: orbit and values, and sums.
 
     y_(k+1) = T(y_k),     v_k = chi_k v(y_k)                             `orbit`
     n^(-gamma) (v_0 + ... + v_(k-1)),  k <= n,  and its law at k = n     `sums`
-    x' = x - eta grad(x) - mu eta^gamma v1 x + sigma eta^gamma v2        `descent`
 
 Every function returns plain numbers and lists, ready for JSON. In the symmetric scheme a value is
 the difference of two independent ones.
 
-Reference: Lim, Wan & Simsekli (2022), Sections 2, 3 and 5.1.
+Reference: Lim, Wan & Simsekli (2022), Sections 2 and 3.
 """
 
-from collections.abc import Iterator
-from functools import lru_cache
-from itertools import chain
-from math import inf, sqrt
+from math import sqrt
 from typing import Any, Final
 
 import numpy as np
@@ -22,14 +18,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mpgd.experiments.driver import training as figure_one
-from mpgd.experiments.training import walk as walked
-from mpgd.experiments.valley import training as valley
 from mpgd.lab.settings import Settings
 from mpgd.limits import limit_law
 from mpgd.maps import ThalerMap
-from mpgd.noise import ChaoticNoise, GaussianNoise, StableLaw
-from mpgd.noise.counter import flat_index, step_key_tensor
-from mpgd.optim.update import descended, strengths, term
+from mpgd.noise import ChaoticNoise, StableLaw
 
 Array = NDArray[np.float64]
 Numbers = dict[str, Any]
@@ -37,11 +29,7 @@ Numbers = dict[str, Any]
 COUNT: Final = 10_000  # sums in the histogram
 SHOWN: Final = 24  # running sums drawn
 MOMENTS: Final = 1000  # at most, of a curve over time
-RUNS: Final = 32  # descents of each scheme; the first is the one that moves
-BLOCK: Final = 500  # steps whose perturbations are made at once
-NAMES: Final = ("gd", "gaussian", "mpgd")
-WIDEST: Final = 8.0  # the histogram's reach, in scales of the limit law
-DIMENSION: Final = valley.DIMENSION + 1
+WIDEST: Final = 8.0  # the histogram's reach at least, in scales of the limit law
 
 
 def make_noise(settings: Settings) -> ChaoticNoise:
@@ -88,7 +76,8 @@ def sums(settings: Settings) -> Numbers:
     running = scale * perturbation(settings, SHOWN).cumsum(0)
     moments = thin(settings.steps, MOMENTS // 2)
     x = np.sort(ends(settings, COUNT).numpy())
-    reach = WIDEST * (2.0**settings.gamma if settings.scheme == "symmetric" else 1.0)
+    least = WIDEST * (2.0**settings.gamma if settings.scheme == "symmetric" else 1.0)
+    reach = max(least, 1.04 * float(running.abs().max()))  # so that every sum drawn is inside
     edges = np.linspace(-reach, reach, 82)
     grid = np.linspace(-reach, reach, 241)
     density = np.histogram(x, edges)[0] / (COUNT * np.diff(edges))
@@ -113,91 +102,6 @@ def ends(settings: Settings, count: int) -> Tensor:
     twins = 2 if settings.scheme == "symmetric" else 1
     x = make_noise(settings).birkhoff(settings.steps, twins * count, settings.seed)
     return x[0::2] - x[1::2] if twins == 2 else x
-
-
-def descent(settings: Settings) -> Numbers:
-    """Return the ways of GD, Gaussian and MPGD down the valley, and the Hessian's trace.
-
-    All runs of one number start at the same place. ``length`` is |u|; the quartiles of the trace
-    are over all runs, the rest is run 0.
-    """
-    moments = thin(settings.steps + 1, MOMENTS)
-    x = walk(settings, moments)
-    trace = valley.trace(x.reshape(-1, DIMENSION)).view(x.shape[:-1])  # (moment, scheme, run)
-    ranked = trace.nan_to_num(nan=inf, posinf=inf).sort(dim=2).values  # who ran off comes last
-    quartiles = ranked[..., [RUNS // 4, RUNS // 2, RUNS * 3 // 4]].movedim(2, 0)
-    length, v = x[..., 0, :-1].norm(dim=-1), x[..., 0, -1]
-    return {
-        "moments": moments,
-        "runs": RUNS,
-        "schemes": {
-            name: {
-                "length": finite(length[:, i]),
-                "v": finite(v[:, i]),
-                "trace": finite(trace[:, i, 0]),
-                "quartiles": [finite(q) for q in quartiles[:, :, i]],
-                "loss": finite((v[:, i] * length[:, i]).square() / 2),
-            }
-            for i, name in enumerate(NAMES)
-        },
-    }
-
-
-def walk(settings: Settings, moments: list[int]) -> Tensor:
-    """Return the places x = (u, v) at these moments, (moment, scheme, run, element).
-
-    On arrays this small numpy takes a quarter of torch's time, and the update is only arithmetic.
-    """
-    start = valley.start([(settings.seed + run) % 2**32 for run in range(RUNS)])
-    x: Any = start.expand(len(NAMES), -1, -1).numpy()
-    perturbed, wanted = terms(settings), set(moments)
-
-    def slope(x: Any) -> tuple[None, Any]:
-        u, v = x[..., :-1], x[..., -1:]
-        return None, np.concatenate([v * v * u, v * (u * u).sum(-1, keepdims=True)], axis=-1)
-
-    def step(x: Any, g: Any, k: int) -> Any:
-        return descended(x, g, settings.eta, *next(perturbed))
-
-    with np.errstate(over="ignore", invalid="ignore"):
-        places = (place for place, _ in walked(x, slope, step, settings.steps))
-        kept = [place for k, place in enumerate(chain([x], places)) if k in wanted]
-    return torch.from_numpy(np.stack(kept))
-
-
-def terms(settings: Settings) -> Iterator[tuple[Any, Any]]:
-    """Yield m = mu eta^gamma v1 and n = sigma eta^gamma v2 of every step, (scheme, run, element).
-
-    The Gaussian has the prefactor and the variance per step of that MPGD.
-    """
-    twins = settings.scheme == "symmetric"
-    noise, steps, seed = make_noise(settings), settings.steps, settings.seed
-    chaotic = chaotic_values(noise, steps, seed, 4 if twins else 2)
-    gaussian, deviation = gaussian_values(steps, seed), sqrt(noise.variance * (2 if twins else 1))
-    levels = strengths(settings.eta, settings.mu, settings.sigma, (settings.gamma, settings.gamma))
-    for first in range(0, steps, BLOCK):
-        v, w = chaotic[first : first + BLOCK], gaussian[first : first + BLOCK]
-        both = torch.zeros(2, len(v), len(NAMES), RUNS, DIMENSION, dtype=torch.float64)
-        for which, level in enumerate(levels):
-            twin = v[:, which + 2] if twins else None
-            both[which, :, 1] = term(level, deviation * w[:, which], None, v.dtype)
-            both[which, :, 2] = term(level, v[:, which], twin, v.dtype)
-        yield from zip(*both.numpy(), strict=True)
-
-
-# mu, sigma and eta do not change the noise, so that their sliders need not wait for it.
-@lru_cache(maxsize=2)
-def chaotic_values(noise: ChaoticNoise, steps: int, seed: int, drivers: int) -> Tensor:
-    """Return the values of all drivers of all runs, (time, driver, run, element)."""
-    return noise.path(steps, (drivers, RUNS, DIMENSION), seed)
-
-
-@lru_cache(maxsize=2)
-def gaussian_values(steps: int, seed: int) -> Tensor:
-    """Return standard normal values, (time, driver, run, element): a path, all steps at once."""
-    noise, shape = GaussianNoise(), (2, RUNS, DIMENSION)
-    keys = step_key_tensor(noise.init(shape, seed).key, torch.arange(steps))
-    return noise.draw(flat_index(shape, keys.device), keys.view(-1, 1, 1, 1))
 
 
 def thin(count: int, most: int) -> list[int]:

@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mpgd.experiments.escape.wells import NARROW, WIDE, two_slopes, two_wells
-from mpgd.lab.settings import Settings
+from mpgd.experiments.escape.wells import NARROW, SIDES, WIDE, two_slopes, two_wells
+from mpgd.lab.landscapes import GONE
+from mpgd.lab.settings import MOST_STEPS, Settings
 from mpgd.lab.simulation import Numbers, finite, make_noise, thin
 from mpgd.noise import ChaoticNoise, GaussianNoise, StableNoise
 from mpgd.noise.counter import flat_index, step_key_tensor
@@ -28,20 +29,23 @@ WALKERS: Final = 200  # of each noise; half start in each well
 SHOWN: Final = 60  # of them drawn
 FRAMES: Final = 250  # at most, moments at which they are drawn
 KINDS: Final = ("mpgd", "gaussian", "stable")
-VIEW: Final = (-1.0, 3.0)  # of x
-GONE: Final = 1e6  # beyond, a walker has run off
-FAR: Final = 3.4, -1.4  # walls that no phase reaches
+STEADY: Final = 2  # of these, the first do not jump
+VIEW: Final = (-1.0, 3.0)  # of x, at least
+WIDEST: Final = (-2.5, 5.5)  # at most: who is beyond is drawn at the edge
+NEVER: Final = MOST_STEPS + 1  # the step at which the first has run off, where none has
+LEFT, RIGHT = SIDES  # walls that no phase reaches
 
 
 def wells(settings: Settings) -> Numbers:
     """Return where walkers of MPGD, Gaussian and stable noise are, and how many in the wide well.
 
-    ``leaves`` has the exits per unit of time from the wide and from the narrow well, one phase from
-    the minimum; nothing of them is known of the symmetric scheme, whose force is that of two.
+    ``off`` tells how many walkers have run off, and the step at which the first has. ``leaves`` has
+    the exits per unit of time from the wide and from the narrow well, one phase from the minimum;
+    nothing of them is known of the symmetric scheme, whose force is that of two.
     """
     sigma = levels(lr=settings.eta, gamma=settings.gamma, force=settings.force).sigma
-    moments, x = walk(settings, sigma)
-    grid = np.linspace(*VIEW, 201)
+    moments, x, off = walk(settings, sigma)
+    grid = np.linspace(*framed(x[:, :STEADY, :SHOWN]), 241)
     return {
         "moments": moments,
         "count": WALKERS,
@@ -56,10 +60,18 @@ def wells(settings: Settings) -> Numbers:
             kind: {
                 "x": [finite(torch.from_numpy(drawn(row[i, :SHOWN]))) for row in x],
                 "wide": (x[:, i] > 0.0).mean(axis=1).tolist(),
+                "off": [int((off[i] >= 0).sum()), int(off[i][off[i] >= 0].min(initial=NEVER))],
             }
             for i, kind in enumerate(KINDS)
         },
     }
+
+
+def framed(x: Array) -> tuple[float, float]:
+    """Return a range of x that holds these walkers, but no wider than `WIDEST`."""
+    low, high = WIDEST
+    inside = x[(x > low) & (x < high)]
+    return min(VIEW[0], float(inside.min()) - 0.1), max(VIEW[1], float(inside.max()) + 0.1)
 
 
 def drawn(x: Array) -> Array:
@@ -67,18 +79,22 @@ def drawn(x: Array) -> Array:
     return np.where(np.abs(x) < GONE, x, np.nan).round(3)
 
 
-def walk(settings: Settings, sigma: float) -> tuple[list[int], Array]:
-    """Return moments and the places of all walkers then, (moment, noise, walker)."""
+def walk(settings: Settings, sigma: float) -> tuple[list[int], Array, NDArray[np.int64]]:
+    """Return moments, all places then, (moment, noise, walker), and the steps of who ran off.
+
+    Who has not run off has step -1.
+    """
     moments = thin(settings.steps + 1, FRAMES)
     eta, scale = settings.eta, sigma * settings.eta**settings.gamma
     x = np.tile(np.where(np.arange(WALKERS) % 2, WIDE, -NARROW), (len(KINDS), 1))
-    kept, wanted = [x], set(moments)
+    kept, wanted, off = [x], set(moments), np.full(x.shape, -1)
     with np.errstate(over="ignore", invalid="ignore"):  # where steps are too long x runs off
         for k, v in enumerate(scale * values(settings), 1):
             x = x - eta * two_slopes(x) + v
+            off[(off < 0) & ~(np.abs(x) < GONE)] = k
             if k in wanted:
                 kept.append(x)
-    return moments, np.stack(kept)
+    return moments, np.stack(kept), off
 
 
 def values(settings: Settings) -> Array:
@@ -116,8 +132,7 @@ def independent(noise: GaussianNoise | StableNoise, steps: int, seed: int) -> Ar
 
 def leaves(settings: Settings, sigma: float) -> list[float]:
     """Return the exits per unit of time from the wide and the narrow well."""
-    right, left = FAR
     given: Any = {"lr": settings.eta, "sigma": sigma, "gamma": settings.gamma}
     given |= {"beta": settings.beta, "signs": make_noise(settings).signs}
-    walls = ((0.0, right, WIDE), (left, 0.0, -NARROW))
+    walls = ((0.0, RIGHT, WIDE), (LEFT, 0.0, -NARROW))
     return [exit_rate(two_slopes, (a, b), start=m, **given).per_time for a, b, m in walls]

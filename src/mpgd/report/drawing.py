@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mpgd.experiments.content import style
+from mpgd.experiments.content import colors, style
 from mpgd.experiments.content.blocks import Landscape, Plate
 from mpgd.experiments.content.style import SIZE, figure_of, legend_of, styled
 
@@ -23,9 +23,8 @@ except ImportError:
 
 Array = NDArray[np.float64]
 
-COLORS: Final = ("blue", "red", "green", "orange", "sky", "pink", "indigo", "grey", "pale", "grid")
 THEMED: Final[Mapping[str, str]] = {  # in the SVG: in the page
-    **{getattr(style, name.upper()): name for name in COLORS},
+    **{light: name for name, (light, _) in colors.PALETTE.items()},
     "#FFFFFF": "paper",
     "#000000": "ink",
     "#CCCCCC": "grid",
@@ -36,6 +35,7 @@ RC: Final[dict[str, Any]] = {
     "lines.linewidth": 1.2,
     "axes.titley": 1.0,  # where it comes to stand anyway; to find that out is slow
 }
+REM: Final = 6.0  # of the page, to an inch of a legend: so it is as large as text
 RAISED: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 NO_METADATA: Final = {"Creator": None, "Date": None, "Format": None, "Type": None}
 
@@ -54,7 +54,9 @@ def themed(plate: Plate, prefix: str) -> list[str]:
             _lighten(axes[-1])
             elements.append(_for_page(_svg(figure), f"{prefix}-{number}"))
         if plate.legend:
-            elements.append(_for_page(_svg(_legend(axes)), f"{prefix}-legend"))
+            key = _legend(axes)
+            width = f'<svg style="width: {REM * key.get_figwidth():.1f}rem"'
+            elements.append(_for_page(_svg(key), f"{prefix}-legend").replace("<svg", width, 1))
     return elements
 
 
@@ -79,8 +81,9 @@ def power_of_ten(x: float, place: int = 0) -> str:
 
 def _legend(axes: list[Any]) -> Figure:
     found = legend_of(axes)
-    figure = Figure(figsize=(SIZE[0], 0.23 * len(found) + 0.2))
-    look = {"handlelength": 2.6, "labelspacing": 0.7, "fontsize": 8.5}
+    longest = max((len(re.sub(r"[$\\]", "", label)) for label in found), default=0)
+    figure = Figure(figsize=(min(0.6 + 0.065 * longest, SIZE[0]), 0.23 * len(found) + 0.2))
+    look = {"handlelength": 2.6, "labelspacing": 0.7, "fontsize": 8.5, "borderpad": 0.1}
     figure.legend(found.values(), found.keys(), loc="center left", **look)
     return figure
 

@@ -16,22 +16,25 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from mpgd.experiments.content import blocks
+from mpgd.experiments.content import blocks, colors
 from mpgd.experiments.content.tables import findings_table
 from mpgd.report.drawing import THEMED, themed
 from mpgd.report.summary import by_headline, verdicts
 
+LONG: Final = 420  # characters of a paragraph that comes after the answer and the figure
 Call = tuple[str, tuple[Any, ...]]  # a macro of blocks.html, and what it is given
 
 
 def render(page: blocks.Page) -> str:
     """Return the page as HTML."""
     script = _own("page.js")
+    tiles = dict.fromkeys(blocks.WORDS[:4], 0) | verdicts(page.claims, "stated")
     return TEMPLATES.get_template("page.html").render(
         page=page,
-        tiles=dict.fromkeys(blocks.WORDS, 0) | verdicts(page.claims, "stated"),
-        sections=[(section, _calls(section)) for section in page.sections],
-        style=_own("page.css"),
+        tiles=tiles,
+        counted=sum(tiles.values()),
+        sections=[(section, *_laid(section)) for section in page.sections],
+        style=Markup(colors.stylesheet()) + _own("page.css"),
         script=script,
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
@@ -42,9 +45,54 @@ def _own(name: str) -> Markup:
     return Markup(files(__package__).joinpath(name).read_text("utf-8"))
 
 
-def _calls(section: blocks.Section) -> list[Call]:
+def _laid(section: blocks.Section) -> tuple[list[Call], list[Call], str]:
+    """Return what a section shows at once, what it shows when it is asked, and what that is.
+
+    At once: what is missing, the answer, one paragraph if it is short, one figure.
+    """
     name = escape(section.name)  # it becomes a part of the ids in the drawings
-    return [_call(block, f"{name}-{n}") for n, block in enumerate(section.blocks)]
+    calls = [(block, _call(block, f"{name}-{n}")) for n, block in enumerate(section.blocks)]
+    first = _first(section.blocks)
+    shown = [call for block in first for own, call in calls if own is block]
+    counted = [
+        ("counted", (call[1][1],)) for own, call in calls if isinstance(own, blocks.Findings)
+    ]
+    told = [block for block in first if not isinstance(block, blocks.Missing)]
+    place = len(first) - len(told) + sum(_is_answer(block) for block in told)
+    rest = [(own, call) for own, call in calls if not any(own is block for block in first)]
+    return [*shown[:place], *counted, *shown[place:]], [call for _, call in rest], _named(rest)
+
+
+def _first(every: Sequence[blocks.Block]) -> list[blocks.Block]:
+    """Return the blocks that a reader sees unasked, in their order."""
+    missing = [block for block in every if isinstance(block, blocks.Missing)]
+    answers = [block for block in every if _is_answer(block)]
+    texts = [block for block in every if isinstance(block, blocks.Text) and not block.answer]
+    figures = [block for block in every if isinstance(block, blocks.Plate | blocks.Landscape)]
+    answered = answers or any(isinstance(block, blocks.Findings) for block in every)
+    told = [text for text in texts[:1] if not answered or len(text.text) <= LONG]
+    return [*missing, *answers, *told, *figures[:1]]
+
+
+def _is_answer(block: blocks.Block) -> bool:
+    return isinstance(block, blocks.Text) and block.answer
+
+
+def _named(rest: Sequence[tuple[blocks.Block, Call]]) -> str:
+    """Return in words what is folded."""
+    kinds = {
+        "all verdicts": blocks.Findings,
+        "figure": blocks.Plate | blocks.Landscape,
+        "table": blocks.Table,
+        "paragraph": blocks.Text,
+    }
+    said = []
+    for word, kind in kinds.items():
+        count = sum(isinstance(block, kind) for block, _ in rest)
+        if count:
+            plural = "s" if count > 1 else ""
+            said.append(word if word.startswith("all") else f"{count} {word}{plural}")
+    return ", ".join(said)
 
 
 def _call(block: blocks.Block, name: str) -> Call:

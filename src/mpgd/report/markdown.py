@@ -15,7 +15,13 @@ from mpgd.report.summary import tally_text
 
 FIGURES: Final = "figures"
 CODE: Final = re.compile(r"`([^`<>&\n]+)`")
-ICONS: Final = {"supported": "✓", "contradicted": "✗", "mixed": "±", "undecided": "–"}
+ICONS: Final = {
+    "supported": "✓",
+    "contradicted": "✗",
+    "mixed": "±",
+    "undecided": "–",
+    "provisional": "…",
+}
 Figures = dict[str, str]  # name of the file: SVG
 FILES: Final[Any] = {blocks.Plate: whole, blocks.Landscape: landscape}
 
@@ -25,6 +31,7 @@ def render(page: blocks.Page) -> tuple[str, Figures]:
     figures: Figures = {}
     parts = [
         "# Results and audit",
+        *([f"**{_inline(page.answer)}**"] if page.answer else ()),
         _inline(page.lead),
         "Made by",
         _code(page.commands.lines),

@@ -13,7 +13,7 @@ from mpgd.experiments.experiment import Experiment
 from mpgd.experiments.store import Record, Run
 from mpgd.maps.tables import DRIVER_VERSION
 from mpgd.report.shelf import Shelf
-from mpgd.report.summary import claims, conclusions
+from mpgd.report.summary import answer, claims, conclusions
 
 LEAD: Final = (
     "Lim, Wan & Simsekli (2022) perturb gradient descent by a chaotic map whose sums are heavy-"
@@ -50,6 +50,7 @@ def build(shelf: Shelf, how: str, studies: Sequence[Experiment]) -> Page:
         tested,
         conclusions(tested, _not_run(parts)),
         (runs(shelf, parts), *parts, *leftovers(shelf, parts)),
+        answer(tested),
     )
 
 

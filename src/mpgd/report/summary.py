@@ -8,8 +8,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from mpgd.experiments.content.blocks import WORDS, Basis, Claim, Finding, Section, Tally
+from mpgd.experiments.content.blocks import WORDS, Basis, Claim, Finding, Section, Tally, Word
 
+PROVISIONAL: Final[Word] = "provisional"
+OURS: Final = "MPGD"  # names the claims that it is better; others are of sums and equations
+NOTHING: Final = "These runs do not answer it: no claim that MPGD is better has been tested."
 TESTED: Final = " tested as the paper states them"
 SENTENCES: Final[dict[Basis, str]] = {
     "stated": "Of",
@@ -63,6 +66,38 @@ def conclusions(found: Sequence[Claim], more: str = "") -> tuple[str, ...]:
     )
 
 
+def answer(found: Sequence[Claim]) -> str:
+    """Return a sentence that answers whether chaos helps: by what the paper says of MPGD.
+
+    Counted are comparisons as the text says, or with its errors put right; as the authors' scripts
+    ran only where there are no others.
+
+    Examples:
+        >>> answer([])
+        'These runs do not answer it: no claim that MPGD is better has been tested.'
+    """
+    claimed = [claim for claim in found if OURS in claim.text]
+    said = _compared(claimed, "stated") + _compared(claimed, "corrected")
+    counts = said or _compared(claimed, "scripts")
+    total, yes, few = counts.total(), counts["supported"], counts[PROVISIONAL]
+    if not total:
+        return NOTHING
+    of = f"of {total:,} comparison{'s' * (total > 1)} in which the paper says that MPGD is better"
+    if 2 * few > total:
+        return f"It is too early to say: {of}, {few:,} rest on few seeds."
+    none = "No" if 2 * counts["contradicted"] > total else "Not that we could see"
+    word = "Yes" if yes == total else "Mostly" if 2 * yes > total else "Hardly" if yes else none
+    parts = ", ".join(f"{counts[word]:,} {word}" for word in WORDS if counts[word])
+    return f"{word}: {of}, {yes or 'none'} hold{'s' * (yes == 1)} in these runs ({parts})."
+
+
+def _compared(found: Iterable[Claim], basis: Basis) -> Counter[str]:
+    every: Counter[str] = Counter()
+    for tally in (tally for claim in found for tally in claim.tallies if tally.basis == basis):
+        every.update(dict(tally.counts))
+    return every
+
+
 def spoken(claim: Claim) -> str:
     """Return the verdicts on a claim in words."""
     said = "; ".join(f"{tally.setting}: {tally_text(tally)}" for tally in claim.tallies)
@@ -97,7 +132,5 @@ def _overall(found: Sequence[Claim]) -> str:
 
 def verdicts(found: Iterable[Claim], basis: Basis) -> Counter[str]:
     """Return how many comparisons have each verdict on a basis."""
-    every: Counter[str] = Counter()
-    for tally in (tally for claim in found for tally in claim.tallies if tally.basis == basis):
-        every.update(dict(tally.counts))
+    every = _compared(found, basis)
     return Counter({word: every[word] for word in WORDS if every[word]})

@@ -62,6 +62,7 @@ def _study(study: str, records: Sequence[Record]) -> Iterator[Block]:
         "seeds with bands where the middle half of them is, and at the end against γ.",
         tuple(_panels(held, with_printed=study == "full")),
         legend=True,
+        across=3,
     )
     for column in MEASURES:
         settings = [Setting(title, own, column) for title, own in held.items()]

@@ -49,7 +49,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             panels,
             legend=True,
         ),
-        Text(_successes(found)),
+        Text(_successes(found), answer=True),
         *(task_table(own) for own in found.values()),
         *range_tables(records),
         *pruning_table(records),

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-Word = Literal["supported", "contradicted", "mixed", "undecided"]
-WORDS: tuple[Word, ...] = ("supported", "contradicted", "mixed", "undecided")
+Word = Literal["supported", "contradicted", "mixed", "undecided", "provisional"]
+WORDS: tuple[Word, ...] = ("supported", "contradicted", "mixed", "undecided", "provisional")
 FEW = 6  # rows of a table that is shown unasked
 ODD = (LookupError, TypeError, ValueError, ArithmeticError, RecursionError)  # of odd records
 # What a claim was tested on: the paper's own text, the authors' scripts, the text with an error
@@ -28,6 +28,7 @@ class Text:
     """A paragraph."""
 
     text: str
+    answer: bool = False  # whether it says what came out, and so stands first in its section
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,18 @@ class Plate:
     caption: str
     panels: tuple[Panel, ...]
     legend: bool = False
+    across: int | None = None  # how many stand side by side on a page, where it is not the usual
+
+    @property
+    def columns(self) -> int:
+        """How many panels stand side by side on a page, however narrow: many come in pairs."""
+        count = len(self.panels)
+        return self.across or (count if count < 4 else 3 if count % 3 == 0 and count % 2 else 2)
+
+    @property
+    def rows(self) -> int:
+        """How many stand one below the other there."""
+        return -(-len(self.panels) // self.columns)
 
 
 @dataclass(frozen=True)
@@ -141,7 +154,7 @@ class Finding:
     headline: str  # the claim of the paper it belongs to
     setting: str  # under what it was tested, such as a protocol
     claim: str  # what exactly was tested
-    word: str  # supported, contradicted or undecided
+    word: str  # one of WORDS
     reason: str  # the numbers it comes from
     basis: Basis = "elsewhere"  # what it was tested on
 
@@ -211,3 +224,4 @@ class Page:
     claims: tuple[Claim, ...]  # the summary
     conclusions: tuple[str, ...]  # the summary in words
     sections: tuple[Section, ...] = field(default=())  # everything else
+    answer: str = ""  # to the question of the title, in one sentence

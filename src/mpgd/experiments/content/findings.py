@@ -117,7 +117,10 @@ def finding(
     headline: str, verdict: Verdict, setting: str, digits: int, basis: Basis = "elsewhere"
 ) -> Finding:
     """Return a verdict of the statistics as one of the report."""
-    return Finding(headline, setting, verdict.claim, verdict.word, verdict.reason(digits), basis)
+    said = verdict.reason(digits)
+    if verdict.shown != verdict.word:
+        said = f"{verdict.word} so far: {said}"
+    return Finding(headline, setting, verdict.claim, verdict.shown, said, basis)
 
 
 def under(found: Iterable[Finding], headlines: Mapping[str, str]) -> tuple[Finding, ...]:

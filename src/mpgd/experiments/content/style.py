@@ -1,8 +1,4 @@
-"""How figures look: one style, one set of colours, and the colour of every scheme.
-
-Colours are Okabe & Ito's, told apart by colour-blind readers and in grey; a scheme has the same one
-in every figure.
-"""
+"""How figures look: one style, and the colours of `mpgd.experiments.content.colors`."""
 
 from __future__ import annotations
 
@@ -11,17 +7,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from mpgd.experiments.content import colors
 from mpgd.experiments.content.blocks import Plate
 from mpgd.experiments.schemes import SYMMETRIC, Scheme
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BLUE, RED, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
-SKY, PINK, INDIGO, GREY = "#56B4E9", "#CC79A7", "#5D4A9C", "#7F7F7F"
-PALE, GRID = "#BFD9EA", "#E6E6E6"
+BLUE, RED, GREEN, ORANGE, SKY, PINK, INDIGO, PLUM, GREY, PALE, GRID = (
+    light for light, _ in colors.PALETTE.values()
+)
 SIZE: Final = (3.6, 2.75)  # of a panel, inches
-COLORS: Final = {"mpgd": BLUE, "gaussian": ORANGE, "langevin": PINK, "gd": GREY, "sgd": INDIGO}
 STYLE: Final[Any] = {
     "font.size": 8.5,
     "axes.titlesize": 9,
@@ -43,8 +39,8 @@ def color(scheme: Scheme) -> str:
         True
     """
     if scheme.kind == "mpgd" and scheme.variant == SYMMETRIC:
-        return GREEN
-    return COLORS[scheme.kind]
+        return colors.of("symmetric")
+    return colors.of(scheme.kind)
 
 
 @contextmanager

@@ -88,7 +88,7 @@ def scheme_table(caption: str, settings: Sequence[Setting], direction: Direction
         group = f"{setting.title}, {seeds} seed{'s' * (counts[-1] > 1)}"
         columns += [Column(title, group) for title in own]
         compared = _differences(setting, values, direction)
-        words = {pair: one.word for pair, one in _judged(compared, setting).items()}
+        words = {pair: one.shown for pair, one in _judged(compared, setting).items()}
         for name, row in rows.items():
             row += _own(values.get(name), setting.columns.digits, again)
             for pair in ((name, to) for to in RIVALS):

@@ -96,6 +96,7 @@ def _figure_three(held: Mapping[str, Sequence[Record]]) -> Block:
         "vertical line.",
         tuple(panels),
         legend=True,
+        across=len(BETAS),
     )
 
 

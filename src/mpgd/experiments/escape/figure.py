@@ -9,6 +9,7 @@ from mpgd.experiments.airfoil.runs import FIXED as AIRFOIL
 from mpgd.experiments.airfoil.runs import LEVELS as AIRFOIL_LEVELS
 from mpgd.experiments.cifar10.runs import LEVEL as CIFAR10_LEVEL
 from mpgd.experiments.cifar10.runs import REDUCED as CIFAR10
+from mpgd.experiments.content import colors
 from mpgd.experiments.content.style import BLUE, GREEN, GREY, INDIGO, ORANGE, RED, SKY
 from mpgd.experiments.ecg.runs import FIXED as ECG
 from mpgd.experiments.ecg.runs import LEVEL as ECG_LEVEL
@@ -26,7 +27,7 @@ SETTINGS: Final = {  # the paper's eta, mu, sigma
     "ECG5000": (ECG["eta"], ECG_LEVEL["mu"], ECG_LEVEL["sigma"]),
     "CIFAR-10": (CIFAR10["eta"], CIFAR10_LEVEL["mu"], CIFAR10_LEVEL["sigma"]),
 }
-COLORS: Final = {"mpgd": BLUE, "gaussian": ORANGE, "stable": GREEN}
+COLORS: Final = {kind: colors.of(kind) for kind in ("mpgd", "gaussian", "stable")}
 NAMES: Final = {"mpgd": "MPGD", "gaussian": "Gaussian, same variance", "stable": "stable noise"}
 FLOOR: Final = 1e-6  # a rate below this is drawn here
 DESCENT: Final = 4000  # steps of it in the picture

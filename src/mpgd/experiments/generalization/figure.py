@@ -5,7 +5,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from mpgd.experiments.content.style import BLUE, GREY, RED
+from mpgd.experiments.content import colors
+from mpgd.experiments.content.style import BLUE
 from mpgd.experiments.generalization.runs import GAMMAS, MPGD
 from mpgd.experiments.generalization.verdicts import interval
 from mpgd.experiments.store import Record
@@ -17,8 +18,8 @@ PANELS: Final = {
     "hessian_trace": "trace of the Hessian",
 }
 BASELINES: Final = {
-    "descent": ("gradient descent", RED, "--"),
-    "gaussian": ("Gaussian, same variance", GREY, "-."),
+    "descent": ("gradient descent", colors.of("gd"), "--"),
+    "gaussian": ("Gaussian, same variance", colors.of("gaussian"), "-."),
 }
 MINE, LIMIT = "MPGD", r"limit, $\alpha=1/\gamma$"
 FURTHER: Final = {  # what else is drawn in a panel

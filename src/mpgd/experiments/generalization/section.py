@@ -94,7 +94,9 @@ def _by_scheme(records: Sequence[Record], name: str) -> dict[str, Record]:
 
 def _finding(name: str, verdict: statistics.Verdict) -> Finding:
     headline = next(text for word, text in HEADLINES.items() if word in verdict.claim)
-    return Finding(headline, name, verdict.claim, verdict.word, verdict.reason(DIGITS), "elsewhere")
+    return Finding(
+        headline, name, verdict.claim, verdict.shown, verdict.reason(DIGITS), "elsewhere"
+    )
 
 
 def told(records: Sequence[Record]) -> Iterator[Said]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from mpgd.experiments.content.style import BLUE, GREY, ORANGE, RED
+from mpgd.experiments.content.style import BLUE, GREY, RED
 from mpgd.experiments.levels.effects import TENFOLD, Effect
 
 
@@ -26,7 +26,7 @@ def draw_decay(ax: Any, effects: Mapping[float, Effect], title: str, ylabel: str
 def draw_force(ax: Any, effects: Mapping[float, Effect]) -> None:
     """Draw the median final trace of the valley against F, measured and foreseen."""
     forces = sorted(effects)
-    for name, shade, style in (("trace", BLUE, "o-"), ("free", ORANGE, "s--")):
+    for name, shade, style in (("trace", BLUE, "o-"), ("free", RED, "s--")):
         quartiles = [
             np.quantile([r.metrics[name] for r in effects[F].records], [0.25, 0.5, 0.75])
             for F in forces

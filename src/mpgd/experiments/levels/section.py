@@ -52,7 +52,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
         ),
         Plate("levels", _caption(), tuple(panels)),
         *all_tables(records),
-        Text(verdict(records)),
+        Text(verdict(records), answer=True),
     ]
 
 

@@ -16,13 +16,13 @@ from mpgd.experiments.content.blocks import (
     Text,
     panel,
 )
-from mpgd.experiments.content.choose import commonest
+from mpgd.experiments.content.choose import chosen, commonest
 from mpgd.experiments.content.findings import BASIS, PROTOCOLS
 from mpgd.experiments.content.tables import table
 from mpgd.experiments.content.tables import told as as_told
 from mpgd.experiments.experiment import Said
 from mpgd.experiments.steps.figure import draw_levels, draw_steps
-from mpgd.experiments.steps.runs import LOWER, STEPS, STUDIES, TIME, sizes
+from mpgd.experiments.steps.runs import LOWER, STEPS, STUDIES, TIME, sizes, tasks
 from mpgd.experiments.steps.verdicts import Row, all_sweeps, gathered, lowered
 from mpgd.experiments.store import Record
 
@@ -45,7 +45,10 @@ class Rows:
 
     def __init__(self, records: Sequence[Record]) -> None:
         own = commonest(records, "shorter")
-        held, shorter = gathered(own), own[0].run.hyperparameters.get("shorter", 1) if own else 1
+        shorter = own[0].run.hyperparameters.get("shorter", 1) if own else 1
+        seeds = sorted({record.run.seed for record in own})
+        ours = {run.key: run for name in NAMES for run in tasks(name, seeds, shorter)}
+        held = gathered(chosen(own, ours.values()))  # a record may be of no run that we know
         whole = {name: sizes(name, shorter) for name in STUDIES}
         self.sweeps = all_sweeps(held, NAMES, whole)
         self.levels: dict[str, list[Row]] = {}

@@ -2,55 +2,60 @@
 
 import { written } from "./plot.js";
 
+// Where the sliders of a descent stand at first, and where they end. The valley's are the paper's.
+export const LANDSCAPES = {
+  wells: { start: { eta: 0.01, force: 2, decay: 0 }, force: [8, 0.05], decay: [0, 0.01] },
+  valley: { start: { eta: 0.01, force: 0.211, decay: 0.0844 }, force: [2, 0.005], decay: [1, 0.002] },
+  rastrigin: { start: { eta: 0.01, force: 3.5, decay: 0 }, force: [8, 0.05], decay: [2, 0.01] },
+};
+const ONES = Object.keys(LANDSCAPES.wells.start); // what each landscape has of its own
+
 export const DEFAULTS = {
-  gamma: 0.7, beta: 0.5, mu: 0.02, sigma: 0.05, eta: 0.01, seed: 0, steps: 2000, force: 2, scheme: "plain",
+  gamma: 0.7, beta: 0.5, seed: 0, steps: 2000, scheme: "plain", landscape: "wells", ...LANDSCAPES.wells.start,
 };
 
-const level = (s, size) => written(size * s.eta ** s.gamma, 2);
 const letter = (name) => `<i>${name}</i>`;
-const [y, gamma, mu, sigma, eta] = ["y", "γ", "μ", "σ", "η"].map(letter);
-const e = `1−${gamma}`;
-const power = `${eta}<sup>${gamma}</sup>`;
+const [gamma, mu, sigma, eta] = ["γ", "μ", "σ", "η"].map(letter);
+const unit = `<i>c</i><sub>0</sub> ${eta}<sup>${gamma}−1</sup>`;
+const level = (s, size, c0) => (c0 ? ` = ${written(size / (c0 * s.eta ** (s.gamma - 1)), 2)}` : "");
 
 // low, high: of the slider; least, most: of the number beside it, where these are wider
 const SLIDERS = [
   {
-    group: "noise", name: "gamma", symbol: "γ", title: "intermittency",
+    group: "phase", name: "force", symbol: "F", title: "force", low: 0, high: 8, step: 0.05, most: 20,
+    formula: (s, c0) => `in units of the slope: ${sigma} = <i>F</i> / (${unit})${level(s, s.force, c0)}`,
+  },
+  {
+    group: "phase", name: "decay", symbol: "M", title: "decay", low: 0, high: 1, step: 0.002, most: 20,
+    formula: (s, c0) => s.landscape === "wells"
+      ? "the wells have none"
+      : `in units of curvature: ${mu} = <i>M</i> / (${unit})${level(s, s.decay, c0)}`,
+  },
+  {
+    group: "phase", name: "eta", symbol: "η", title: "step size",
+    low: -3, high: -1, step: 0.02, least: 1e-5, most: 1, logarithmic: true,
+    formula: (s) => `${eta} = 1/<i>m</i>, <i>m</i> = ${written(1 / s.eta)} steps a unit of time`,
+  },
+  {
+    group: "noise", name: "gamma", symbol: "γ", title: "tail",
     low: 0.51, high: 0.95, step: 0.01, least: 0.501, most: 0.99,
-    formula: (s) => `<i>T</i>(${y}) = (${y}<sup>${e}</sup> + (1+${y})<sup>${e}</sup> − 1)<sup>1/(${e})</sup> mod 1<br>
-      tail index <i>α</i> = 1/${gamma} = ${written(1 / s.gamma)}`,
+    formula: (s) => `tail index <i>α</i> = 1/${gamma} = ${written(1 / s.gamma)}`,
   },
   {
     group: "noise", name: "beta", symbol: "β", title: "skewness", low: -1, high: 1, step: 0.05,
     formula: (s) => `<i>χ</i> = +1 with probability (1+<i>β</i>)/2 = ${Math.round(50 * (1 + s.beta))} %`,
   },
-  { group: "noise", name: "steps", symbol: "n", title: "steps", low: 200, high: 8000, step: 100, least: 10, slim: true },
-  { group: "noise", name: "seed", symbol: "", title: "seed", low: 0, high: 99, step: 1, most: 2 ** 32 - 1, slim: true },
-  {
-    group: "descent", name: "eta", symbol: "η", title: "step size",
-    low: -3, high: -1, step: 0.02, least: 1e-5, most: 1, logarithmic: true,
-    formula: (s) => `${eta} = 1/<i>m</i>, <i>m</i> = ${written(1 / s.eta)} steps a unit of time`,
-  },
-  {
-    group: "descent", name: "mu", symbol: "μ", title: "multiplicative size", low: 0, high: 0.2, step: 0.002, most: 1,
-    formula: (s) => `− ${mu} ${power} <i>v</i><sub>1</sub> <i>x</i>, ${mu}${power} = ${level(s, s.mu)}`,
-  },
-  {
-    group: "descent", name: "sigma", symbol: "σ", title: "additive size", low: 0, high: 0.5, step: 0.005, most: 1,
-    formula: (s) => `+ ${sigma} ${power} <i>v</i><sub>2</sub>, ${sigma}${power} = ${level(s, s.sigma)}`,
-  },
-  {
-    group: "wells", name: "force", symbol: "F", title: "force of a phase", low: 0, high: 8, step: 0.05, most: 20,
-    formula: () => `<i>F</i> = ${sigma} <i>c</i><sub>0</sub> ${eta}<sup>${gamma}−1</sup>, in units of the slope`,
-  },
+  { group: "noise", name: "steps", symbol: "n", title: "steps", low: 200, high: 8000, step: 100, least: 10 },
+  { group: "noise", name: "seed", symbol: "", title: "seed", low: 0, high: 99, step: 1, most: 2 ** 32 - 1 },
 ];
 
 const WORDS = {
   plain: "<i>v</i> = <i>χ</i> · <i>v</i>(<i>y</i>), and after each burst <i>χ</i> is drawn anew, apart from all before",
-  symmetric: "the difference of two such drivers (1 shows the first orbit): a symmetric limit for any <i>β</i>",
+  symmetric: "the difference of two such drivers (2 shows the first orbit): a symmetric limit for any <i>β</i>",
   product: "as the paper prints it, each sign multiplies the last: <i>β</i> is forgotten, the limit symmetric",
 };
-export const SCHEMES = Object.keys(WORDS);
+const CHOICES = { scheme: Object.keys(WORDS), landscape: Object.keys(LANDSCAPES) };
+const kept = {}; // where the sliders of a landscape stood when it was left
 
 const toRange = ({ logarithmic }, value) => (logarithmic ? Math.log10(value) : value);
 const fromRange = ({ logarithmic }, value) => (logarithmic ? +(10 ** value).toPrecision(2) : +value);
@@ -58,12 +63,12 @@ const fromRange = ({ logarithmic }, value) => (logarithmic ? +(10 ** value).toPr
 /** Build the sliders; `changed(name, value)` hears every move. */
 export function build(changed) {
   for (const slider of SLIDERS) {
-    const { group, name, symbol, title, low, high, step, least = low, most = high, slim } = slider;
+    const { group, name, symbol, title, low, high, step, least = low, most = high } = slider;
     const row = document.createElement("div");
-    row.className = slim ? "slider slim" : "slider";
+    row.className = "slider";
     row.innerHTML = `<label for="${name}"><i>${symbol}</i>${title}</label>
-      <input type="number" id="${name}-number" aria-label="${title}, exact" min="${least}" max="${most}" step="any">
       <input type="range" id="${name}" min="${low}" max="${high}" step="${step}" aria-describedby="${name}-formula">
+      <input type="number" id="${name}-number" aria-label="${title}, exact" min="${least}" max="${most}" step="any">
       <p class="formula" id="${name}-formula"></p>`;
     document.getElementById(`${group}-sliders`).append(row);
     const [number, range] = [row.querySelector("[type=number]"), row.querySelector("[type=range]")];
@@ -73,8 +78,10 @@ export function build(changed) {
     });
     light(row, name);
   }
-  for (const radio of document.querySelectorAll("[name=scheme]")) {
-    radio.addEventListener("change", () => changed("scheme", radio.value));
+  for (const choice of Object.keys(CHOICES)) {
+    for (const radio of document.querySelectorAll(`[name=${choice}]`)) {
+      radio.addEventListener("change", () => changed(choice, radio.value));
+    }
   }
 }
 
@@ -86,16 +93,47 @@ function light(row, name) {
   for (const event of ["pointerleave", "focusout"]) row.addEventListener(event, () => mark(false));
 }
 
-/** Show the settings on all controls. */
-export function show(settings) {
+/** Go to a landscape: each has a force, a decay and a step of its own, as they were left. */
+export function enter(settings, landscape) {
+  kept[settings.landscape] = Object.fromEntries(ONES.map((name) => [name, settings[name]]));
+  Object.assign(settings, { landscape }, kept[landscape] ?? LANDSCAPES[landscape].start);
+}
+
+/** Put everything back: the landscape that is shown stays. */
+export function reset(settings) {
+  for (const landscape of Object.keys(kept)) delete kept[landscape];
+  const { landscape } = settings;
+  Object.assign(settings, DEFAULTS, { landscape }, LANDSCAPES[landscape].start);
+}
+
+/** Take settings from the address; the server judges the numbers. */
+export function read(settings, hash) {
+  const given = new URLSearchParams(hash);
+  const choice = (name) => (CHOICES[name].includes(given.get(name)) ? given.get(name) : DEFAULTS[name]);
+  if (given.has("landscape")) enter(settings, choice("landscape"));
+  if (given.has("scheme")) settings.scheme = choice("scheme");
+  for (const [name, text] of given) {
+    if (typeof DEFAULTS[name] === "number" && text !== "" && Number.isFinite(+text)) settings[name] = +text;
+  }
+}
+
+/** Show the settings on all controls; c0 is the value of a quiet step, once it is known. */
+export function show(settings, c0) {
+  const { landscape, scheme } = settings;
   for (const slider of SLIDERS) {
     const value = settings[slider.name];
     const range = document.getElementById(slider.name);
-    range.value = toRange(slider, value);
+    const [high, step] = LANDSCAPES[landscape][slider.name] ?? [slider.high, slider.step];
+    Object.assign(range, { max: high, step, value: toRange(slider, value), disabled: high === 0 });
     range.setAttribute("aria-valuetext", written(value));
-    document.getElementById(`${slider.name}-number`).value = value;
-    document.getElementById(`${slider.name}-formula`).innerHTML = slider.formula?.(settings) ?? "";
+    Object.assign(document.getElementById(`${slider.name}-number`), { value, disabled: high === 0 });
+    document.getElementById(`${slider.name}-formula`).innerHTML = slider.formula?.(settings, c0) ?? "";
   }
-  document.querySelector(`[name=scheme][value=${settings.scheme}]`).checked = true;
-  document.getElementById("scheme-words").innerHTML = WORDS[settings.scheme];
+  for (const name of Object.keys(CHOICES)) {
+    document.querySelector(`[name=${name}][value=${settings[name]}]`).checked = true;
+  }
+  document.getElementById("scheme-words").innerHTML = WORDS[scheme];
+  document.documentElement.dataset.scheme = scheme; // the symmetric scheme has a colour of its own
+  document.getElementById("wells").hidden = landscape !== "wells";
+  document.getElementById("land").hidden = landscape === "wells";
 }

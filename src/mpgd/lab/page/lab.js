@@ -1,11 +1,14 @@
 // The lab: settings go to the server, numbers come back, panels draw them, time runs.
 
-import { DEFAULTS, SCHEMES, build, show } from "./controls.js";
+import { DEFAULTS, build, enter, read, reset, show } from "./controls.js";
+import { SCHEMES, WELLS, drawLand, drawWells } from "./landscapes.js";
 import * as panels from "./panels.js";
 import { written } from "./plot.js";
+import { save } from "./save.js";
 
 const NOISE = ["gamma", "beta", "seed", "steps", "scheme"];
-const SOURCES = { orbit: NOISE, sums: NOISE, descent: [...NOISE, "mu", "sigma", "eta"], wells: [...NOISE, "eta", "force"] }; // what each depends on
+const PHASE = [...NOISE, "eta", "force"];
+const SOURCES = { orbit: NOISE, sums: NOISE, descent: [...PHASE, "decay", "landscape"], wells: PHASE }; // what each depends on
 const DEBOUNCE = 40; // milliseconds
 const LENGTH = 14; // seconds a whole run plays at speed 1
 const still = matchMedia("(prefers-reduced-motion: reduce)");
@@ -18,25 +21,25 @@ const clock = { k: 0, playing: false, last: 0 };
 // Settings -------------------------------------------------------------------------------------
 
 function change(name, value) {
-  settings[name] = value;
+  if (name === "landscape") enter(settings, value);
+  else settings[name] = value;
   settingsChanged();
 }
 
 function settingsChanged() {
-  show(settings);
+  show(settings, quiet());
   history.replaceState(null, "", `#${new URLSearchParams(settings)}`);
   clearTimeout(settingsChanged.timer);
-  settingsChanged.timer = setTimeout(() => Object.keys(SOURCES).forEach(ask), DEBOUNCE);
+  settingsChanged.timer = setTimeout(() => wanted().forEach(ask), DEBOUNCE);
+  words();
+  draw(); // another landscape may be known already
 }
 
-/** Take settings from the address; the server judges the numbers. */
-function readAddress() {
-  for (const [name, text] of new URLSearchParams(location.hash.slice(1))) {
-    if (!(name in DEFAULTS)) continue;
-    if (name === "scheme") settings.scheme = SCHEMES.includes(text) ? text : DEFAULTS.scheme;
-    else if (text !== "" && Number.isFinite(+text)) settings[name] = +text;
-  }
-}
+/** Return the value of a quiet step, if it is known for this gamma. */
+const quiet = () => (data.orbit?.gamma === settings.gamma ? data.orbit.laminar_value : undefined);
+
+/** Return the sources of what is shown. */
+const wanted = () => [settings.landscape === "wells" ? "wells" : "descent", "orbit", "sums"];
 
 // Numbers: one question at a time to each source; only the newest is asked again ------------------
 
@@ -45,7 +48,7 @@ const asking = {};
 async function ask(source) {
   const query = String(new URLSearchParams(SOURCES[source].map((name) => [name, settings[name]])));
   const state = (asking[source] ??= { busy: false, answered: "" });
-  if (state.busy || state.answered === query) return;
+  if (!wanted().includes(source) || state.busy || state.answered === query) return;
   state.busy = true;
   busy();
   const patience = setTimeout(() => byId("panels").toggleAttribute("data-waiting", true), 600);
@@ -53,7 +56,8 @@ async function ask(source) {
     const answer = await fetch(`api/${source}?${query}`);
     const numbers = await answer.json();
     if (!answer.ok) throw new Error(numbers.error);
-    data[source] = { ...numbers, eta: +new URLSearchParams(query).get("eta") };
+    const given = new URLSearchParams(query);
+    data[source] = { ...numbers, eta: +given.get("eta"), gamma: +given.get("gamma") };
     complain("");
     received();
   } catch (problem) {
@@ -85,6 +89,7 @@ function received() {
   byId("time").max = steps;
   clock.k = atEnd && !clock.playing && received.before ? steps : Math.min(clock.k, steps);
   received.before = true;
+  show(settings, quiet());
   words();
   draw();
 }
@@ -95,7 +100,7 @@ function words() {
   const { orbit, sums, descent, wells } = data;
   if (orbit) byId("values").innerHTML = valueWords(orbit);
   if (sums) byId("law").innerHTML = lawWords(sums);
-  if (descent) byId("verdict").innerHTML = verdict(descent);
+  if (descent) landWords(descent);
   if (wells) byId("force-words").innerHTML = forceWords(wells);
   byId("code").textContent = code();
 }
@@ -105,7 +110,7 @@ function forceWords({ force, slopes: [wide, narrow], leaves, sigma, schemes, cou
   const rate = (x) => (x ? written(x, 2) : "0");
   const often = leaves ? ` (per unit of time, by one phase: wide ${rate(leaves[0])}, narrow ${rate(leaves[1])})` : "";
   const ends = Object.entries(schemes).map(([key, { wide: now }]) =>
-    `${panels.WELLS[key].short} <b>${Math.round(100 * now.at(-1))} %</b>`);
+    `${WELLS[key].short} <b>${Math.round(100 * now.at(-1))} %</b>`);
   return `Here <i>F</i> = <b>${written(force)}</b>, <i>σ</i> = ${written(sigma)}: a phase leaves <b>${can}</b>${often}.
     Of ${count} walkers each, in the wide well at the end: ${ends.join(", ")}.`;
 }
@@ -121,31 +126,55 @@ function lawWords({ limit, limit_alpha: alpha, limit_beta: beta, distance, perfe
     the sums are <b>${written(distance, 2)}</b> from it (Kolmogorov; exact draws ${written(perfect, 2)}).`;
 }
 
-function verdict({ schemes, runs }) {
-  const medians = Object.entries(schemes).map(([key, { quartiles }]) => [key, quartiles[1].at(-1)]);
+const LANDS = {
+  valley: {
+    words: `The loss is <span class="formula"><i>ℓ</i>(<i>u</i>, <i>v</i>) = <i>v</i>²|<i>u</i>|²/2</span> with <i>u</i> in ten
+      dimensions: a valley along <i>v</i> = 0, flatter towards <i>u</i> = 0. The paper says that MPGD finds the flat end.`,
+    curve: 'Trace of the Hessian, <span class="formula">10 <i>v</i>² + |<i>u</i>|²</span>: lower is flatter',
+    note: `Dotted: |<i>u</i>|² = 2/<i>η</i>; above it a step across the valley overshoots, and the swings throw <i>x</i> back down.`,
+    watched: "trace",
+  },
+  rastrigin: {
+    words: `Rastrigin’s function divided by 20, <span class="formula">Σ <i>x</i><sub><i>i</i></sub>²/20 + (1 − cos 2π<i>x</i><sub><i>i</i></sub>)/2</span>:
+      wells one apart in a shallow bowl, the lowest at 0. The walls have slopes of π and little more. Phases of a lesser force cross none;
+      those of a greater force cross many, along one axis, and stop only far out.`,
+    curve: "Loss: 0 at the lowest minimum",
+    note: "",
+    watched: "loss",
+  },
+};
+
+function landWords({ landscape, schemes, runs }) {
+  const { words: about, curve, note, watched } = LANDS[landscape];
+  const parts = Object.entries(schemes);
   const said = (value) => (value === null ? "ran off" : written(value));
-  const text = medians.map(([key, value]) => `${panels.SCHEMES[key].short} <b>${said(value)}</b>`).join(", ");
+  const ends = parts.map(([key, { quartiles }]) => `${SCHEMES[key].short} <b>${said(quartiles[1].at(-1))}</b>`);
+  const lost = parts.filter(([, { gone }]) => gone).map(([key, { gone, off }]) =>
+    ` <b class="lost">${SCHEMES[key].short}: ${gone} of ${runs} runs ran off${off === null ? "" : `, the one drawn at step ${written(off)}`}.</b>`);
+  byId("land-words").innerHTML = about;
+  byId("curve-title").innerHTML = curve;
+  byId("land-note").innerHTML = note;
   byId("runs").textContent = runs;
-  return `Here, the median trace of ${runs} runs at the end: ${text}.`;
+  byId("verdict").innerHTML = `Here, the median ${watched} of ${runs} runs at the end: ${ends.join(", ")}.${lost.join("")}`;
 }
 
 function code() {
-  const { gamma, beta, seed, steps, scheme, eta, mu, sigma, force } = settings;
+  const { gamma, beta, seed, steps, scheme, eta, force, decay } = settings;
   const signs = scheme === "product" ? ', signs="product"' : "";
   const twins = scheme === "symmetric";
   const values = twins
-    ? `v, w = noise.path(${steps}, (2,), seed=${seed}).T   # panel 2 shows v - w, every digit of it
-x = noise.birkhoff(${steps}, 20_000, seed=${seed})   # panel 3 shows x[0::2] - x[1::2]`
-    : `v = noise.path(${steps}, seed=${seed})   # panel 2, every digit of it
-x = noise.birkhoff(${steps}, 10_000, seed=${seed})   # panel 3`;
+    ? `v, w = noise.path(${steps}, (2,), seed=${seed}).T   # panel 3 shows v - w, every digit of it
+x = noise.birkhoff(${steps}, 20_000, seed=${seed})   # panel 4 shows x[0::2] - x[1::2]`
+    : `v = noise.path(${steps}, seed=${seed})   # panel 3, every digit of it
+x = noise.birkhoff(${steps}, 10_000, seed=${seed})   # panel 4`;
   return `import mpgd
 
 noise = mpgd.ChaoticNoise(gamma=${gamma}, beta=${beta}${signs})
 ${values}
 
-optimizer = mpgd.MPGD(model.parameters(), lr=${eta}, mu=${mu}, sigma=${sigma},
+optimizer = mpgd.MPGD(model.parameters(), lr=${eta}, force=${force}, decay=${decay},
                       gamma=${gamma}, beta=${beta}${signs}${twins ? ", symmetric=True" : ""}, seed=${seed})
-mpgd.levels(lr=${eta}, gamma=${gamma}, force=${force}).sigma   # of panel 5`;
+mpgd.levels(lr=${eta}, gamma=${gamma}, force=${force}, decay=${decay})   # as the paper's mu and sigma`;
 }
 
 // Time -------------------------------------------------------------------------------------------
@@ -163,15 +192,9 @@ function draw() {
     panels.drawSums(data.sums, k);
     panels.drawLaw(data.sums);
   }
-  if (data.descent) {
-    for (const key of Object.keys(panels.SCHEMES)) panels.drawValley(data.descent, key, k, data.descent.eta);
-    panels.drawTrace(data.descent, k, data.descent.eta);
-  }
-  if (data.wells) {
-    for (const key of Object.keys(panels.WELLS)) panels.drawWell(data.wells, key, k);
-    panels.drawSlope(data.wells);
-    panels.drawShare(data.wells, k);
-  }
+  if (settings.landscape === "wells") {
+    if (data.wells) drawWells(data.wells, k);
+  } else if (data.descent?.landscape === settings.landscape) drawLand(data.descent, k);
 }
 
 function play(on) {
@@ -206,16 +229,22 @@ function listen() {
     draw();
   });
   byId("reset").addEventListener("click", () => {
-    Object.assign(settings, DEFAULTS);
+    reset(settings);
     settingsChanged();
   });
+  for (const button of document.querySelectorAll(".save")) {
+    const section = button.closest("section");
+    section.dataset.title = section.querySelector("h2").childNodes[1].textContent.trim();
+    button.setAttribute("aria-label", `Save ${section.dataset.title} as a PNG file`);
+    button.addEventListener("click", () => save(section, caption(), draw));
+  }
   byId("copy").addEventListener("click", copy);
   byId("sliders").addEventListener("click", () => {
     const open = byId("controls").classList.toggle("open");
     byId("sliders").setAttribute("aria-expanded", String(open));
   });
   addEventListener("hashchange", () => {
-    readAddress();
+    read(settings, location.hash.slice(1));
     settingsChanged();
   });
   document.addEventListener("keydown", (event) => {
@@ -226,6 +255,12 @@ function listen() {
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   new ResizeObserver(draw).observe(byId("panels"));
+}
+
+/** Return the settings as a line below a picture. */
+function caption() {
+  const { gamma, beta, eta, force, decay, seed, scheme, landscape } = settings;
+  return `mpgd lab · ${landscape} · ${scheme} · γ ${gamma} · β ${beta} · η ${eta} · F ${force} · M ${decay} · seed ${seed} · ${byId("step").textContent}`;
 }
 
 async function copy() {
@@ -240,7 +275,7 @@ async function copy() {
 
 build(change);
 listen();
-readAddress();
+read(settings, location.hash.slice(1));
 settingsChanged();
 play(!still.matches);
 if (still.matches) clock.k = Infinity; // the whole run at once

@@ -29,6 +29,8 @@ export function ticks(low, high, count) {
 }
 
 export class Plot {
+  static scale = null; // pixels to a CSS pixel, where it is not the screen's
+
   constructor(canvas) {
     this.canvas = canvas;
     this.pen = canvas.getContext("2d");
@@ -37,7 +39,7 @@ export class Plot {
   /** Clear, set the ranges and draw frame, grid, ticks and names of the axes. */
   begin({ x, y, xName = "", yName = "", title = "", left = 46, right = 8, xTicks = true, yTicks = true }) {
     const { canvas, pen } = this;
-    const scale = window.devicePixelRatio || 1;
+    const scale = Plot.scale ?? (window.devicePixelRatio || 1);
     const [width, height] = [canvas.clientWidth, canvas.clientHeight];
     if (canvas.width !== Math.round(width * scale) || canvas.height !== Math.round(height * scale)) {
       canvas.width = Math.round(width * scale);
@@ -175,4 +177,26 @@ export class Plot {
     pen.stroke();
     pen.fill();
   }
+
+  /** Fill the frame with a picture. */
+  image(picture) {
+    const { left, top, right, bottom } = this.box;
+    this.pen.drawImage(picture, left, top, right - left, bottom - top);
+  }
+
+  /** Draw a triangle at the left (-1) or right (1) edge: something is beyond. */
+  pointer(side, below) {
+    const { pen, box } = this;
+    const [edge, y] = [side < 0 ? box.left + 1 : box.right - 1, box.top + 6 + below];
+    pen.beginPath();
+    for (const [i, j] of [[0, 0], [-6, -4], [-6, 4]]) pen.lineTo(edge + side * i, y + j);
+    pen.fill();
+  }
 }
+
+export const plots = Object.fromEntries(
+  [...document.querySelectorAll("canvas")].map((canvas) => [canvas.dataset.plot, new Plot(canvas)]),
+);
+
+/** Tell in words what a plot shows, for who cannot see it. */
+export const describe = (name, text) => plots[name].canvas.setAttribute("aria-label", text);
