@@ -83,7 +83,9 @@ def plain_run(split: Split, h: Any) -> None:
 def batch() -> list[Run]:
     """Return a batch of MPGD's runs as `mpgd reproduce airfoil` trains them."""
     runs = [
-        run for run in airfoil.tasks("paper", SEEDS) if run.hyperparameters["noise"] == "chaotic"
+        run
+        for run in airfoil.tasks("corrected", SEEDS)
+        if run.hyperparameters["noise"] == "chaotic"
     ]
     return batches(runs, largest)[0]
 

@@ -36,6 +36,7 @@ SMALL: dict[str, tuple[Any, ...]] = {  # sizes, where the paper's are too large 
     "escape": (EscapeSizes(rows=5),),
     "compare": (compare.Size(("xor", "airfoil", "pruning"), 3, tuning=1, configurations=2),),
     "levels": (LevelsSize(seeds=3, fresh=3, paths=3),),
+    "steps": (100,),
 }
 PARTS = tuple(study.name for study in shown(catalogue()))
 Made = tuple[dict[str, Any], dict[str, Any]]
@@ -134,7 +135,7 @@ def _implicit(run: Run, rng: np.random.Generator) -> Made:
 
 def _generalization(run: Run, rng: np.random.Generator) -> Made:
     names = ["train", "test", "worst_gap", "late_gap", "dimension", "hessian_trace"]
-    names += [] if run.scheme == "descent" else ["tail_index"]
+    names += [] if run.scheme == "descent" else ["tail_index", "tail_blocks", "tail_hill"]
     return {}, {name: rng.normal(1.5, 0.2, len(SEEDS)) for name in names}
 
 
@@ -171,4 +172,5 @@ MAKERS = {
     "escape": _escape,
     "compare": _compare,
     "levels": _levels,
+    "steps": lambda run, rng: (_net(run, rng)[0] | {"diverged": 0}, {}),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -89,7 +90,13 @@ def test_noise_as_json_and_as_a_plot(capsys: pytest.CaptureFixture[str], tmp_pat
         (["noise", "--beta", "1.1"], "beta must lie in [-1, 1], got 1.1"),
         (["noise", "--seed", "-1"], "seed must be an integer in [0, "),
         (["noise", "--count", "0"], "count must be an integer >= 1, got 0"),
-        (["noise", "--count", "9", "--steps", "9", "--plot", "a.xyz"], "'xyz' is not supported"),
+        (["noise", "--count", "9", "--steps", "9", "--plot", "a.gif"], "plot must end in .png"),
+        (["reproduce", "airfoil", "--device", "cuda"], "--device has no effect on airfoil"),
+        (["reproduce", "noise", "limit", "--seeds", "7"], "--seeds has no effect on noise, limit"),
+        (["noise", "--gama", "0.6"], "unrecognized options: --gama, 0.6; did you mean '--gamma'?"),
+        (["noise", "--gamma", "x"], "error parsing --gamma: could not convert string to float"),
+        (["noise", "--gamma"], "missing value for argument '--gamma'"),
+        (["completion"], "missing from mpgd completion: {bash,zsh,fish}\n"),
         (["reproduce", "nosie"], "no experiment is named 'nosie'; did you mean 'noise'?"),
     ],
 )
@@ -103,19 +110,18 @@ def test_a_users_mistake_is_one_line_and_code_2(
     assert shown.out == ""
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["noise", "--gama", "0.6"], "--gamma"),
-        (["noise", "--gamma", "x"], "could not convert"),
-        ([], "reproduce"),
-    ],
-)
-def test_a_mistake_of_form_is_explained(
-    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+def test_alone_it_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == cli.OK
+    assert "Examples:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_help_shows_no_default_that_says_nothing(
+    command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(arguments) == cli.USAGE
-    assert text in capsys.readouterr().err
+    cli.main([command, "--help"])
+    text = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert not re.search(r"\(default: (None|False|)\)", text)
 
 
 def test_no_traceback_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,14 +41,6 @@ def test_a_mistake_has_a_hint_and_no_traceback(arguments: list[str], text: str) 
     assert shown.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize(("option", "meant"), [("--gama", "--gamma"), ("--sead", "--seed")])
-def test_a_misspelt_option_is_suggested(option: str, meant: str) -> None:
-    shown = in_pipe("noise", option, "1")
-    assert shown.returncode == cli.USAGE
-    assert "Perhaps you meant" in shown.stderr
-    assert meant in shown.stderr
-
-
 @pytest.mark.parametrize("words", [("info",), ("reproduce", "valley", "--seeds", "1")])
 def test_a_reader_that_has_gone_is_no_traceback(words: tuple[str, ...], tmp_path: Path) -> None:
     reader, writer = os.pipe()
@@ -64,7 +56,18 @@ def test_closed_output_is_no_traceback() -> None:
     assert (done.returncode, done.stderr) == (cli.OK, b"")
 
 
-@pytest.mark.parametrize("word", ["re", "noise --ga", "report --js"])
+OFFERED = {
+    "re": {"report", "reproduce"},
+    "noise --ga": {"--gamma"},
+    "report --js": {"--json"},
+    "reproduce air": {"airfoil"},
+    "reproduce --quiet cifar": {"cifar10", "cifar10_step"},
+    "reproduce --seeds air": set(),
+    "noise air": set(),
+}
+
+
+@pytest.mark.parametrize("word", OFFERED)
 def test_bash_completes(word: str, tmp_path: Path) -> None:
     """The script is loaded into a bash of its own and asked as the Tab key would."""
     script = tmp_path / "completion"
@@ -72,12 +75,19 @@ def test_bash_completes(word: str, tmp_path: Path) -> None:
     words = ["mpgd", *word.split()]
     ask = (
         f"source {script}; COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; "
-        '_tyro_mpgd; printf "%s\\n" "${COMPREPLY[@]}"'
+        '_mpgd; printf "%s\\n" "${COMPREPLY[@]}"'
     )
     done = subprocess.run(["bash", "--norc", "-c", ask], capture_output=True, text=True)
-    offered = done.stdout.split()
-    expected = {"re": {"report", "reproduce"}, "noise --ga": {"--gamma"}, "report --js": {"--json"}}
-    assert set(offered) == expected[word]
+    assert set(done.stdout.split()) == OFFERED[word]
+
+
+@pytest.mark.skipif(not shutil.which("fish"), reason="fish is not installed")
+def test_fish_completes_names_of_experiments(tmp_path: Path) -> None:
+    script = tmp_path / "completion"
+    script.write_text(in_pipe("completion", "fish").stdout)
+    ask = f"source {script}; complete -C 'mpgd reproduce cifar'"
+    done = subprocess.run(["fish", "--no-config", "-c", ask], capture_output=True, text=True)
+    assert set(done.stdout.split()) == {"cifar10", "cifar10_step"}
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -31,6 +31,7 @@ LEVELS = {
     "report": 6,
     "lab": 6,
     "terminal": 6,
+    "completion": 6,
     "": 7,  # the package's own __init__, which gathers the public names
     "cli": 8,
     "__main__": 9,

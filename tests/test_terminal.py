@@ -55,6 +55,30 @@ def test_progress_on_a_terminal_is_a_bar_with_the_time_left() -> None:
     assert "[b]" in text
 
 
+PLANNED = """
+from types import SimpleNamespace
+from mpgd.terminal import Terminal
+terminal = Terminal()
+dues = [("first", 12, 300.0), ("second", 0, 0.0), ("third", 1, 4000.0)]
+terminal.plan([SimpleNamespace(name=n, runs=r, seconds=s) for n, r, s in dues])
+terminal.begin("first")
+for _ in terminal.track(range(2), lambda i: f"run {i}"):
+    pass
+"""
+
+
+def test_a_plan_opens_and_every_line_says_how_much_is_left() -> None:
+    shown = subprocess.run([sys.executable, "-c", PLANNED], capture_output=True, text=True)
+    lines = shown.stdout.splitlines()
+    assert lines[:4] == [
+        "To train: 13 runs, about 1 h 12 min in all",
+        "  first               12 runs  about 5 min",
+        "  second             in store",
+        "  third                 1 run  about 1 h 7 min",
+    ]
+    assert re.fullmatch(r"  1/2  run 0  \(0\.\d s; all: about \d+ min left\)", lines[4])
+
+
 def test_progress_in_a_pipe_is_plain_lines() -> None:
     shown = subprocess.run([sys.executable, "-c", TRACKING], capture_output=True, text=True)
     lines = shown.stdout.splitlines()

@@ -31,8 +31,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if find_spec("tyro") is None and arguments in ([], ["-h"], ["--help"]):
         print(HELP, end="")
         return 0
-    from mpgd import cli
-
+    try:
+        from mpgd import cli
+    except KeyboardInterrupt:  # while tyro and numpy are imported, a second at most
+        print("mpgd: interrupted", file=sys.stderr)
+        return 130
     return cli.main(arguments)
 
 

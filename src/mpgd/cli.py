@@ -6,19 +6,22 @@ Each command is a frozen dataclass that `tyro` fills from the arguments, and its
 from __future__ import annotations
 
 import difflib
+import io
 import os
+import re
 import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import mpgd
-from mpgd.experiments import EXPERIMENTS, Context, find, is_file, load
+from mpgd.experiments import EXPERIMENTS, PROTOCOLS, USUAL, Context, check_protocol, find, load
 from mpgd.experiments.store import installed, versions
 from mpgd.parameters import check_integer
 from mpgd.terminal import Terminal, show
@@ -33,6 +36,9 @@ except ImportError:
 if TYPE_CHECKING:
     from mpgd.experiments.experiment import Experiment
 
+_arg: Any = partial(tyro.conf.arg, help_behavior_hint="")  # whose default is told by its help
+FLAG: Final = _arg()
+
 OK, FAILED, USAGE, INTERRUPTED, UNREAD, TERMINATED = 0, 1, 2, 130, 141, 143
 
 HELP: Final = """Gradient descent with chaotic, heavy-tailed perturbations.
@@ -42,6 +48,7 @@ Examples:
   mpgd reproduce noise --out figures        one of them
   mpgd reproduce airfoil --seeds 100 --workers 2 --data DIR
   mpgd report results -o report.html        one page with everything that was run
+  mpgd report --published                   the same of the results that come with the package
   mpgd lab                                  sliders for every parameter, in your browser
   mpgd noise --gamma 0.7 --beta 0.5         constants of a noise, distance to its limit
   mpgd noise --gamma 0.7 --plot noise.png   the same as a figure
@@ -72,52 +79,74 @@ class Reproduce:
 
     names: Annotated[
         tyro.conf.Positional[tuple[str, ...]],
-        tyro.conf.arg(
+        _arg(
             metavar="[NAMES ...]",
             help="Experiments to run; if none is named, all whose data is found. There are: "
             f"{', '.join(EXPERIMENTS)}. A file such as my_study.py may hold another.",
         ),
     ] = ()
-    protocol: Literal["paper", "released", "both"] = "both"
-    """As the paper's text says, as the authors' scripts do, or both."""
+    protocol: Annotated[
+        tyro.conf.UseAppendAction[tuple[str, ...]],
+        _arg(
+            metavar="NAME[,NAME]",
+            help="Protocols to run; may be repeated. text: the paper to the letter; corrected: the "
+            "same with fresh signs; released: as the authors' scripts do. By default "
+            f"{','.join(USUAL)}.",
+        ),
+    ] = ()
     seeds: int = 5
     """Seeds of every scheme, from 1 on, where an experiment trains."""
-    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    data: Annotated[Path | None, _arg(metavar="DIR")] = None
     """Folder of the data sets; looked into before MPGD_DATA and the cache."""
     workers: int = 1
     """Processes that train."""
-    cluster: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
+    cluster: Annotated[str | None, _arg(metavar="ADDRESS")] = None
     """Address of a Dask scheduler that trains instead, such as tcp://host:8786."""
     device: Literal["cpu", "cuda"] = "cpu"
     """Where cifar10 trains: its full recipe wants a GPU, on a CPU a reduced study runs."""
     out: Path = Path("results")
     """Folder for figures, and for results in its `runs`."""
-    quiet: bool = False
+    quiet: Annotated[bool, FLAG] = False
     """Print nothing but errors, and with --json the summary."""
-    json: bool = False
+    json: Annotated[bool, FLAG] = False
     """Print a summary as JSON at the end; everything else goes to standard error."""
+
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        """The protocols to run, in their usual order."""
+        asked = [check_protocol(name) for part in self.protocol for name in part.split(",")]
+        return tuple(name for name in PROTOCOLS if name in asked) or USUAL
 
     def run(self) -> None:
         """Run the experiments one after the other, and write the report."""
         from mpgd.experiments.experiment import reproduce
+        from mpgd.experiments.plan import announce, check_options, must_compile
 
         began, left_out = time.perf_counter(), {}
         terminal = Terminal(self.quiet, sys.stderr if self.json else None)
         with usage_errors():
             names = find(self.names)
-            studies = [load(name) for name in names if is_file(name)]
+            studies = [load(name) for name in names]
             where = (self.workers, self.cluster, self.device)
-            context = Context(self.out, terminal, self.protocol, self.seeds, self.data, *where)
+            context = Context(self.out, terminal, self.protocols, self.seeds, self.data, *where)
+            check_options(studies, context)
         context.store.check_writable()
-        for name in names:
-            study = load(name)
-            if not self.names and (reason := study.lacks(self.data)):
-                left_out[name] = reason
-                terminal.say(reason)
-                continue
+        if not self.names:
+            found = {study.name: study.lacks(self.data) for study in studies}
+            left_out = {name: reason for name, reason in found.items() if reason}
+            studies = [study for study in studies if study.name not in left_out]
+        dues = announce(studies, context)
+        terminal.plan(dues)
+        if any(due.runs for due in dues) and must_compile():
+            terminal.say("numba compiles for this machine first, once; half a minute or so")
+        for reason in left_out.values():
+            terminal.say(reason)
+        for study in studies:
+            terminal.begin(study.name)
             terminal.say(f"{study.name}: {study.title}")
             reproduce(study, context)
-        written = write_report(self.out, self.out / "report.html", terminal, studies)
+        own = [study for study in studies if study.name not in EXPERIMENTS]
+        written = write_report(self.out, self.out / "report.html", terminal, own)
         if self.json:
             ran = [name for name in names if name not in left_out]
             facts = {"out": str(self.out), "experiments": ran, "left_out": left_out}
@@ -130,22 +159,32 @@ class Report:
 
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="[DIR]")] = Path("results")
     """Folder that `mpgd reproduce` wrote to."""
-    output: Annotated[Path | None, tyro.conf.arg(metavar="FILE", aliases=["-o"])] = None
+    output: Annotated[Path | None, _arg(metavar="FILE", aliases=["-o"])] = None
     """What to write: .html is one page, .md a document with figures; by default DIR/report.html."""
-    study: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE ...")] = ()
+    study: Annotated[tuple[Path, ...], _arg(metavar="FILE ...")] = ()
     """Files that hold experiments of your own, whose sections are shown too."""
-    quiet: bool = False
+    published: Annotated[bool, FLAG] = False
+    """Show the results that come with the package; nothing is trained and no data is read."""
+    publish: Annotated[Path | None, _arg(metavar="FILE")] = None
+    """Write the folder's results to one compressed file instead of a page."""
+    quiet: Annotated[bool, FLAG] = False
     """Print nothing but errors."""
-    json: bool = False
+    json: Annotated[bool, FLAG] = False
     """Print what was written as JSON."""
 
     def run(self) -> None:
         """Write the page."""
         terminal = Terminal(self.quiet or self.json)
         with usage_errors():
-            studies = [load(str(file)) for file in self.study]
-            output = self.output or self.folder / "report.html"
-            written = write_report(self.folder, output, terminal, studies)
+            if self.published and self.publish:
+                raise ValueError("--published reads what --publish writes; give one of them")
+            if self.publish:
+                written = publish(self.folder, self.publish, terminal)
+            else:
+                studies = [load(str(file)) for file in self.study]
+                folder = None if self.published else self.folder
+                output = self.output or (folder or Path()) / "report.html"
+                written = write_report(folder, output, terminal, studies)
         if self.json:
             show(written, as_json=True)
 
@@ -154,9 +193,9 @@ class Report:
 class Lab:
     """Open a page with sliders: the orbit, its sums and descent in the valley, live."""
 
-    port: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    port: Annotated[int | None, _arg(metavar="N")] = None
     """Where to listen on this machine; by default 8642, or any free port if that is taken."""
-    no_browser: bool = False
+    no_browser: Annotated[bool, FLAG] = False
     """Print the address and open no browser."""
 
     def run(self) -> None:
@@ -185,9 +224,9 @@ class Noise:
     """A non-negative integer."""
     signs: Literal["fresh", "product"] = "fresh"
     """A fresh sign after each visit to Z, or the product of all so far, as the paper prints it."""
-    plot: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    plot: Annotated[Path | None, _arg(metavar="FILE")] = None
     """Write a figure to this file: .png, .pdf or .svg."""
-    json: bool = False
+    json: Annotated[bool, FLAG] = False
     """Print the numbers as JSON."""
 
     def run(self) -> None:
@@ -195,6 +234,8 @@ class Noise:
         from mpgd.experiments.driver.training import describe, plot
 
         with usage_errors():
+            if self.plot and self.plot.suffix not in PLOTS:
+                raise ValueError(f"plot must end in {', '.join(PLOTS)}, got {str(self.plot)!r}")
             noise = mpgd.ChaoticNoise(self.gamma, self.beta, self.signs)
             numbers = describe(noise, self.steps, self.count, self.seed)
             if self.plot:
@@ -206,7 +247,7 @@ class Noise:
 class Info:
     """Show versions, engines, threads and folders."""
 
-    json: bool = False
+    json: Annotated[bool, FLAG] = False
     """Print as JSON."""
 
     def run(self) -> None:
@@ -237,10 +278,13 @@ class Completion:
     _mpgd in a folder of $fpath. fish: write it to ~/.config/fish/completions/mpgd.fish."""
 
     def run(self) -> None:
-        """Print the script; tyro writes it and leaves."""
-        parse(["--tyro-print-completion", self.shell])
+        """Print the script."""
+        from mpgd.completion import script
+
+        print(script(self.shell, parse), end="")
 
 
+PLOTS: Final = (".png", ".pdf", ".svg")
 Command = Reproduce | Report | Lab | Noise | Info | Completion
 COMMANDS: Final = ("reproduce", "report", "lab", "noise", "info", "completion")
 
@@ -254,11 +298,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return OK
     try:
         with termination(kept):
-            parse(arguments).run()
+            parse(arguments or ["--help"]).run()
             print(end="", flush=True)
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else (FAILED if leaving.code else OK)
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # another would only show where we were
         return fail(INTERRUPTED, f"interrupted{kept}")
     except UsageError as mistake:
         return fail(USAGE, str(mistake))
@@ -279,8 +324,32 @@ def parse(arguments: Sequence[str]) -> Command:
     conf = tyro.conf
     config = (conf.FlagCreatePairsOff, conf.OmitArgPrefixes, conf.OmitSubcommandPrefixes)
     every: Any = Command
-    found: Command = tyro.cli(every, prog="mpgd", description=HELP, args=arguments, config=config)
+    try:
+        with redirect_stderr(io.StringIO()) as said:
+            found: Command = tyro.cli(
+                every, prog="mpgd", description=HELP, args=arguments, config=config
+            )
+    except SystemExit as leaving:
+        if leaving.code == USAGE:
+            raise UsageError(one_line(said.getvalue())) from leaving
+        raise
     return found
+
+
+def one_line(box: str) -> str:
+    r"""Return what tyro says in a box as one line, without the help of the option it means.
+
+    Examples:
+        >>> one_line("╭─ Value error ─╮\n│ Missing value │\n│ ───────────── │\n│ For help, see")
+        'missing value'
+    """
+    sides = ("│ ", "  ")  # the latter where the output has no such characters
+    lines = [line[2:].rstrip("│ ") for line in box.splitlines() if line.startswith(sides)]
+    said, *more = re.split(r"\n[─-]+\n", "\n".join(lines))
+    text = " ".join(line.strip() for line in said.split("\n") if not line.startswith(" " * 8))
+    meant = re.search(r"meant:\s+(\S+)", "".join(more))
+    text = text[:1].lower() + text[1:]
+    return f"{text}; did you mean {meant[1]!r}?" if meant else text
 
 
 def fail(code: int, text: str) -> int:
@@ -315,8 +384,17 @@ def termination(kept: str) -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+def publish(folder: Path, file: Path, terminal: Terminal) -> dict[str, Any]:
+    """Write the results of a folder to one file and say how large it is."""
+    from mpgd import report
+
+    count, size = report.publish(folder, file), file.stat().st_size
+    terminal.say(f"{count:,} records, {size:,} bytes: {file}")
+    return {"file": str(file), "records": count, "bytes": size}
+
+
 def write_report(
-    folder: Path, file: Path, terminal: Terminal, studies: Sequence[Experiment]
+    folder: Path | None, file: Path, terminal: Terminal, studies: Sequence[Experiment]
 ) -> dict[str, Any]:
     """Write the report of a folder of results and say where it is."""
     from mpgd import report

@@ -7,15 +7,63 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 T = TypeVar("T")
 
-PLAIN_WIDTH: Final = 120  # of tables where there is no terminal to ask
+PLAIN_WIDTH: Final = 80  # of tables where there is no terminal to ask
+TRUST: Final = 60.0  # seconds for which estimates weigh as much as the time that was measured
 TINY: Final = 1e-12  # what is shown as 0
+
+
+class Due(Protocol):
+    """One part of a plan."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    @property
+    def runs(self) -> int:
+        """How many runs it has to train."""
+
+    @property
+    def seconds(self) -> float:
+        """About how long that takes."""
+
+
+class Clock:
+    """How long a plan still takes: estimates, corrected by how the time went so far.
+
+    Examples:
+        >>> clock = Clock({"short": 60.0, "long": 240.0}, now=lambda: 100.0)
+        >>> clock.begin("short")
+        >>> clock.left(0.0)
+        300.0
+        >>> clock.now = lambda: 190.0  # half of "short" took 90 seconds, not 30
+        >>> clock.left(0.5)
+        450.0
+    """
+
+    def __init__(
+        self, seconds: Mapping[str, float], now: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self.seconds, self.now = dict(seconds), now
+        self.began, self.done, self.current = now(), 0.0, 0.0
+
+    def begin(self, name: str) -> None:
+        """Go on to the next part."""
+        self.done += self.current
+        self.current = self.seconds.get(name, 0.0)
+
+    def left(self, share: float) -> float:
+        """Return the seconds left when ``share`` of the present part is done."""
+        done = self.done + share * self.current
+        pace = (self.now() - self.began + TRUST) / (done + TRUST)
+        return pace * max(0.0, sum(self.seconds.values()) - done)
 
 
 class Terminal:
@@ -24,6 +72,7 @@ class Terminal:
     def __init__(self, quiet: bool = False, stream: TextIO | None = None) -> None:
         self.quiet = quiet
         self.stream = stream or sys.stdout
+        self.clock: Clock | None = None  # of the whole plan
 
     @cached_property
     def console(self) -> Console:
@@ -45,6 +94,25 @@ class Terminal:
         """Print one line."""
         self.console.print(text, markup=False)
 
+    def plan(self, dues: Sequence[Due]) -> None:
+        """Say what is about to be done and how long it takes; from now on say how much is left."""
+        self.clock = Clock({due.name: due.seconds for due in dues})
+        runs, seconds = sum(due.runs for due in dues), sum(due.seconds for due in dues)
+        if runs:
+            self.say(f"To train: {_runs(runs)}, {duration(seconds)} in all")
+            for due in dues:
+                what = f"{_runs(due.runs):>11}  {duration(due.seconds)}" if due.runs else "in store"
+                self.say(f"  {due.name:<15} {what:>11}")
+
+    def begin(self, name: str) -> None:
+        """Go on to the next part of the plan."""
+        if self.clock:
+            self.clock.begin(name)
+
+    def left(self, share: float) -> str:
+        """Return how long the whole plan still takes, in words, or nothing without a plan."""
+        return f"; all: {duration(self.clock.left(share))} left" if self.clock else ""
+
     def track(self, items: Sequence[T], label: Callable[[T], str]) -> Iterator[T]:
         """Yield ``items`` with a progress bar and the time left, or one line for each."""
         if self.console.is_terminal and not self.quiet:
@@ -54,7 +122,8 @@ class Terminal:
             began = time.perf_counter()
             yield item
             seconds = time.perf_counter() - began
-            self.say(f"  {number}/{len(items)}  {label(item)}  ({seconds:.1f} s)")
+            left = self.left(number / len(items))
+            self.say(f"  {number}/{len(items)}  {label(item)}  ({seconds:.1f} s{left})")
 
     def _bar(self, items: Sequence[T], label: Callable[[T], str]) -> Iterator[T]:
         from rich import progress as rich
@@ -64,26 +133,49 @@ class Terminal:
             rich.BarColumn(),
             rich.MofNCompleteColumn(),
             rich.TimeRemainingColumn(elapsed_when_finished=True),
-            rich.TextColumn("left"),
+            rich.TextColumn("left{task.fields[left]}"),
         )
         with rich.Progress(*columns, console=self.console, transient=True) as progress:
-            task = progress.add_task("", total=len(items))
-            for item in items:
-                progress.update(task, description=label(item))
+            task = progress.add_task("", total=len(items), left="")
+            for number, item in enumerate(items):
+                left = self.left(number / len(items))
+                progress.update(task, description=label(item), left=left)
                 yield item
                 progress.advance(task)
 
     def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Print a table."""
+        from rich import box
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(title=title, title_justify="left", title_style="bold")
-        for place, column in enumerate(columns):
-            table.add_column(column, justify="right" if place else "left")
+        look: Any = {"box": box.SIMPLE_HEAD, "pad_edge": False, "padding": 0}
+        table = Table(title=title, title_justify="left", title_style="bold", **look)
+        for place, column in enumerate(columns):  # the first one is never cut, words wrap
+            side: Any = {"justify": "right", "overflow": "fold"} if place else {"no_wrap": True}
+            table.add_column(column, **side)
         for row in rows:
             table.add_row(*map(Text, row))
         self.console.print(table)
+
+
+def duration(seconds: float) -> str:
+    """Return a length of time as people say it.
+
+    Examples:
+        >>> [duration(seconds) for seconds in (12, 80, 400, 5000)]
+        ['under a minute', 'about 1 min', 'about 7 min', 'about 1 h 23 min']
+    """
+    minutes = round(seconds / 60)
+    if seconds < 60:
+        return "under a minute"
+    return (
+        f"about {minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"about {minutes} min"
+    )
+
+
+def _runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count:,} runs"
 
 
 def show(facts: Mapping[str, Any], as_json: bool) -> None:

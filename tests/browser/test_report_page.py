@@ -83,16 +83,16 @@ def test_the_valley_turns_and_hides_paths(browser: Browser, page: Path) -> None:
 
     browser.look(still=True)
     browser.open(page)
-    canvas = browser.find("#figure-valley-paper canvas")
+    canvas = browser.find("#figure-valley-corrected canvas")
 
     def drawn() -> str:
-        pixels = "return document.querySelector('#figure-valley-paper canvas').toDataURL()"
+        pixels = "return document.querySelector('#figure-valley-corrected canvas').toDataURL()"
         return str(browser.run(pixels))
 
     pictures = [drawn()]
     canvas.send_keys(Keys.ARROW_LEFT)
     pictures.append(drawn())
-    browser.find("#figure-valley-paper [data-route]:checked").click()
+    browser.find("#figure-valley-corrected [data-route]:checked").click()
     pictures.append(drawn())
     assert len(set(pictures)) == 3
     assert browser.errors() == []

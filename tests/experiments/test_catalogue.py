@@ -14,28 +14,31 @@ from tests import results
 from mpgd import report
 from mpgd.experiments import EXPERIMENTS, PROTOCOLS, catalogue, load
 from mpgd.experiments.cifar10.runs import FULL, tasks
+from mpgd.experiments.generalization.runs import READINGS
 from mpgd.experiments.schema import problem
 from mpgd.experiments.store import Run, Store
 from mpgd.maps.tables import DRIVER_VERSION
+from mpgd.report.shelf import read
 
 RECORDS = Path(__file__).parents[1] / "data" / "records"
 DIGESTS = {  # how many runs an experiment has for three seeds, SHA-256 of their sorted keys
     "noise": (13, "efb1074df962f40181d6066eec3f23a04511ec3690f886bb7bd9090ed755f92d"),
-    "valley": (52, "3605915949cd60d3433b92c3e44399dd184818bcae8c2b583c92df1da660898a"),
-    "airfoil": (186, "2d17ca8fa306c796572ec610ccf4c5a9a3c3f1eb51f845990dd7966b02dfc92c"),
-    "ecg": (168, "318a87a15172decf0ed7bfaed92454e1a6159a145767902f9e37d76fc9ac1c64"),
-    "digits": (57, "538428da901585aaee1ec91f27f5a73cb417f90f07cb56c81112b481c50cd9c5"),
-    "audit": (252, "d4d61666aac52958e5b71b523170f7d3f11f3ec29d8936e44167eb42d4196172"),
-    "cifar10": (90, "0c3714d9ad680869be3e6ee758bba4b4f7900815a0face07fbe11587dcf82fdf"),
-    "cifar10_step": (1, "8b92627ac77cd61a7e2aba306efd0fa3e7f7a03c0c0c4c084ed183c73200bb32"),
+    "valley": (80, "dc04ab3a3ad5744ffa72dd44ae2131b1996cccf68b75f60f57eb67044bcd6c78"),
+    "airfoil": (387, "9c653543ec45fe7bfdafd210dbcd5dff271411e72cf57c63ede5abb2731bbf9c"),
+    "ecg": (282, "32b5e3d0be978ba03faca1442983590fd2d35af964794e7f751fe6fe8f7e64ef"),
+    "digits": (57, "eb6fc844f187117738cdbdfa732426e0d5a5405b46eb2d2aca2c43cc52eba832"),
+    "audit": (291, "039bec4cc37c71e26348a77932cf2613861a0a89c421f22580bc669611816524"),
+    "cifar10": (141, "f642f82c7ea0dcbef8bcb2fc92125bb769ca2f188579a35baa1d877f24958d68"),
+    "cifar10_step": (1, "1fca1dc704e821598633a409874ce17be71e8bf2b7784c5af567ce6d6b99fe43"),
     "limit": (249, "eacad1020acd378ece05c3dc70d75dd59c7760e847a3d7a39e88d90979fea7ad"),
     "implicit": (52, "61f946b0e8ed9b420cffd2d8289049a3c911d2dd5a7ebba4a1a904fb679a603f"),
-    "generalization": (12, "fdb0d2bde31bac2528115406e430adf865ca6767775d906b038569f66b0db2c8"),
+    "generalization": (12, "2b5b22524ed7cedf4431794adde89e0a3ebadaa27b5d0056ce4ae26bb8587c8d"),
     "escape": (75, "32977c0e7906eb70df1c900bfc93f48b5ed1256c858536bd17efad92890f4e78"),
     "compare": (846, "6dd5c498d56de56110c7e42cf86abb376bdef5efc4d80a764e8cc57d1b21c307"),
     "levels": (1410, "3c24d1e98df25ea489aff03fc2002eac59071c0507ce304b55bea12e2110d66c"),
+    "steps": (339, "ae13ad45f5d8f4cb396b63c9d362d7edc79f7f5268fd2db49df88ea4220872f2"),
 }
-GPU = (90, "f2a05b5f52916cd9219cc8e77027c4ada5f5fc9fecdb63174674059973bdf851")
+GPU = (141, "2fb1c8967c94a6f05aaf098b5cca889f6852a7f44fb86651357ddd13055adddc")
 
 
 def digest(runs: Iterable[Run]) -> tuple[int, str]:
@@ -55,8 +58,14 @@ def test_the_keys_of_the_full_cifar10_are_what_they_were() -> None:
     assert digest(run for p in PROTOCOLS for run in tasks(p, (1, 2, 3), study)) == GPU
 
 
+def _unread(run: Run) -> Run:
+    """Return the run as it was before a trajectory's readings were named among its settings."""
+    held = {k: v for k, v in run.hyperparameters.items() if k not in READINGS}
+    return replace(run, hyperparameters=held)
+
+
 def test_a_run_of_another_driver_is_another_run() -> None:
-    run = load("airfoil").runs("paper", (1,))[0]
+    run = load("airfoil").runs("corrected", (1,))[0]
     assert run.driver == DRIVER_VERSION == 2
     assert replace(run, driver=1).key != run.key
     assert '"driver":2' in run.canonical
@@ -67,6 +76,23 @@ def test_every_line_of_the_catalogue_holds_its_experiment() -> None:
     assert {study.title for study in catalogue()} == {e.title for e in EXPERIMENTS.values()}
     places = [study.section.place for study in catalogue() if study.section]
     assert len(set(places)) == len(places)
+
+
+def renamed(run: Run) -> Run:
+    """Return an earlier version's run under the name its protocol has now."""
+    has_protocols = bool(load(run.experiment).protocols)
+    return replace(run, protocol="corrected") if has_protocols and run.protocol == "paper" else run
+
+
+def test_a_record_under_the_old_name_of_a_protocol_is_only_counted(tmp_path: Path) -> None:
+    store, run = Store(tmp_path / "runs"), load("airfoil").runs("corrected", (1,))[0]
+    metrics = {"test_rmse": 0.4, "gap": 0.1, "released_gap": 0.2}
+    store.save(replace(run, protocol="paper"), metrics, {}, 1.0)
+    assert store.load(run) is None
+    shelf = read(tmp_path, catalogue())
+    assert (shelf["airfoil"], len(shelf.earlier), shelf.unusable) == ([], 1, {})
+    store.save(run, metrics, {}, 1.0)
+    assert [record.run for record in read(tmp_path, catalogue())["airfoil"]] == [run]
 
 
 @pytest.fixture
@@ -83,8 +109,10 @@ def test_records_of_an_earlier_version_are_read_and_are_runs_of_the_catalogue(
     assert len(records) == 50
     assert not earlier.unreadable
     assert {record.run.driver for record in records} == {1}
-    ours = {replace(run, driver=1).key for name in EXPERIMENTS for run in results.runs_of(name)}
-    assert {record.run.key for record in records} <= ours
+    every = [run for name in EXPERIMENTS for run in results.runs_of(name)]
+    ours = {replace(_unread(run), driver=1).key for run in every}
+    (other,) = [record.run for record in records if renamed(record.run).key not in ours]
+    assert other.hyperparameters["study"] == "ecg"  # audited now with two hidden layers
     assert all(
         earlier.load(replace(record.run, driver=DRIVER_VERSION)) is None for record in records
     )

@@ -13,8 +13,8 @@ from mpgd.experiments.experiment import reproduce
 
 STUDY = """
 from mpgd.experiments.comparison import Comparison
-from mpgd.experiments.content.blocks import Findings, Text
-from mpgd.experiments.content.findings import RULE, findings
+from mpgd.experiments.content.blocks import Text
+from mpgd.experiments.content.findings import judged
 from mpgd.experiments.content.tables import Setting, scheme_table
 from mpgd.experiments.experiment import Experiment, Part
 from mpgd.experiments.schema import Needs
@@ -48,9 +48,9 @@ COMPARISON = Comparison(lambda records: {"bowl": records}, schemes, lambda proto
 
 
 def blocks(records):
-    found = findings({"bowl": records}, "Bowl: MPGD ends nearer to the minimum", COMPARISON)
+    headlines = {"distance": "Bowl: MPGD ends nearer to the minimum"}
     table = scheme_table("Distances", [Setting("bowl", records, END)], "lower")
-    return [Text("Descent into a bowl."), Findings(RULE, found), table]
+    return [Text("Descent into a bowl."), *judged({"bowl": records}, headlines, COMPARISON), table]
 
 
 EXPERIMENT = Experiment(
@@ -80,7 +80,10 @@ def test_a_file_is_reproduced_and_its_section_is_on_the_page(
     assert "bowl: Descent into a bowl" in shown
     assert "bowl: distance to the minimum" in shown
     assert "mpgd plain 0.7 beta 0.5" in shown
-    assert "bowl: MPGD (plain) has a lower distance than descent: contradicted" in shown
+    assert (
+        "bowl: MPGD (plain), mean over gamma 0.7 and beta 0.5, has a lower distance than" in shown
+    )
+    assert "bowl, distance to the minimum, 2 comparisons row by row: " in shown
     page = (out / "report.html").read_text()
     assert "A bowl of our own" in page
     assert "Bowl: MPGD ends nearer to the minimum" in page

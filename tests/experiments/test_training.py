@@ -15,6 +15,7 @@ from mpgd.experiments.banks.released import SWITCHES, SwitchedNoise
 from mpgd.experiments.banks.sources import perturbations
 from mpgd.experiments.data.sources import Split
 from mpgd.experiments.nets.layout import Layout, mean_square
+from mpgd.experiments.schemes import PRINTED_SIGNS
 from mpgd.experiments.store import Run
 from mpgd.experiments.training import Problem, minibatches, train
 from mpgd.noise import engines
@@ -27,7 +28,26 @@ SCHEMES: dict[str, dict[str, Any]] = {
     "plain": {"noise": "chaotic", "gamma": 0.6, "beta": 0.5, "symmetric": False},
     "symmetric": {"noise": "chaotic", "gamma": 0.6, "beta": 0.5, "symmetric": True},
     "other": {"noise": "chaotic", "gamma": 0.7, "beta": 0.0, "symmetric": False},
+    "printed signs": {
+        "noise": "chaotic",
+        "gamma": 0.6,
+        "beta": 0.5,
+        "symmetric": True,
+        **PRINTED_SIGNS,
+    },
     "matched": {"noise": "matched", "gamma": 0.6, "symmetric": True},
+    "matched, one driver": {
+        "noise": "matched",
+        "gamma": 0.6,
+        "symmetric": False,
+        "switches": ["one_driver"],
+    },
+    "matched, same seeds": {
+        "noise": "matched",
+        "gamma": 0.6,
+        "symmetric": False,
+        "switches": ["same_seeds"],
+    },
     "langevin": {"noise": "langevin"},
     "released gaussian": {"noise": "released_gaussian"},
     "all switches": {
@@ -100,7 +120,9 @@ def test_the_noise_of_a_member_is_that_of_the_run_alone_in_bits(name: str) -> No
             assert torch.equal(one[0], many[row])
 
 
-@pytest.mark.parametrize("name", ["gd", "plain", "symmetric", "matched", "langevin"])
+@pytest.mark.parametrize(
+    "name", ["gd", "plain", "symmetric", "printed signs", "matched", "langevin"]
+)
 def test_a_member_is_what_the_optimizer_makes(
     name: str, problem: Problem, together: dict[str, Tensor]
 ) -> None:
@@ -122,6 +144,7 @@ def test_a_member_is_what_the_optimizer_makes(
         noise="gaussian" if gaussian else "chaotic",
         scaling=name if gaussian else "matched",
         seed=2,
+        **{rule: h[rule] for rule in PRINTED_SIGNS if rule in h},
     )
     for _ in range(60):
         optimizer.zero_grad()

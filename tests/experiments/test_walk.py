@@ -45,7 +45,7 @@ def listed() -> list[str]:
 
 
 def test_the_walk_is_short_and_the_page_lists_it(tmp_path: Path, data_folder: Path) -> None:
-    context = Context(tmp_path, seeds=1, data=data_folder, protocol="paper")
+    context = Context(tmp_path, seeds=1, data=data_folder, protocols=("corrected",))
     found = files_of(context)
     laboratory = {name for name in found if name.startswith("experiments/")}
     assert len(laboratory) <= LABORATORY, sorted(laboratory)

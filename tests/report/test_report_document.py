@@ -33,10 +33,13 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_markdown_starts_with_the_commands_and_has_every_figure(document: Path) -> None:
     text = document.read_text()
-    begins = text.index("    mpgd reproduce valley airfoil ecg --seeds 3 --data DIR\n")
+    begins = text.index(
+        "    mpgd reproduce valley airfoil ecg --protocol text,corrected,released --seeds 3"
+        " --data DIR\n"
+    )
     assert begins < text.index("## What we conclude, plainly")
     figures = re.findall(r"\]\((figures/results-[\w-]+\.svg)\)", text)
-    assert len(figures) == 6
+    assert len(figures) == 7
     assert all((document.parent / name).read_text().startswith("<?xml") for name in figures)
 
 
@@ -58,25 +61,60 @@ def test_paths_too_short_to_be_seen_are_named(document: Path) -> None:
 
 def test_an_uneven_sweep_says_how_many_seeds_and_how_to_go_on(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
-    for run in airfoil.tasks("paper", [1, 2, 3]):
+    for run in airfoil.tasks("corrected", [1, 2, 3]):
         if run.scheme == "gd" or run.seed < 3:
             store.save(run, AIRFOIL, {}, seconds=1.0)
     text = report.write(tmp_path, tmp_path / "results.md").file.read_text()
-    assert "as the text says, 2 to 3 seeds: ours" in text
+    assert "with corrected signs, 2 to 3 seeds: ours" in text
     assert "+0.0000 \\[+0.0000, +0.0000\\], 2 seeds" in text  # to descent, which has three
-    assert "Unfinished: as the text says, 2 to 3 seeds. To finish it, run again:" in text
+    assert "Unfinished: with corrected signs, 2 to 3 seeds. To finish it, run again:" in text
     assert "    mpgd reproduce airfoil --seeds 3 --data DIR # not finished yet\n" in text
 
 
 def test_protocols_of_unlike_size_have_commands_of_their_own(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
-    for run in [*airfoil.tasks("paper", [1, 2]), *airfoil.tasks("released", [1])]:
+    for run in [*airfoil.tasks("corrected", [1, 2]), *airfoil.tasks("released", [1])]:
         store.save(run, AIRFOIL, {}, seconds=1.0)
     text = report.write(tmp_path, tmp_path / "results.md").file.read_text()
-    assert "    mpgd reproduce airfoil --protocol paper --seeds 2 --data DIR\n" in text
+    assert "    mpgd reproduce airfoil --protocol corrected --seeds 2 --data DIR\n" in text
     assert "    mpgd reproduce airfoil --protocol released --seeds 1 --data DIR\n" in text
     assert "nfinished" not in text
-    assert text.index("as the text says, 2 seeds") < text.index("as the scripts ran, 1 seed:")
+    assert text.index("with corrected signs, 2 seeds") < text.index("as the scripts ran, 1 seed:")
+
+
+def test_the_text_to_the_letter_is_asked_for_where_it_was_not_run(
+    document: Path, tmp_path: Path
+) -> None:
+    assert "to the letter: not run" not in document.read_text()
+    store = Store(tmp_path / "runs")
+    for run in airfoil.tasks("corrected", range(1, 6)):
+        store.save(run, AIRFOIL, {}, seconds=1.0)
+    text = report.write(tmp_path, tmp_path / "results.md").file.read_text()
+    assert "The paper's text to the letter: not run. To run it:" in text
+    assert "    mpgd reproduce airfoil --protocol text --seeds 5 --data DIR\n" in text
+    assert "The paper's text to the letter: not run in airfoil; `mpgd reproduce airfoil" in text
+    assert "tested as the paper states them" not in text  # none of it is the paper's text
+
+
+def test_a_row_that_the_paper_prints_as_worse_is_judged_as_printed(tmp_path: Path) -> None:
+    """0.4600 at gamma 0.7 is above descent's 0.4309, so higher is what the paper shows there."""
+    store = Store(tmp_path / "runs")
+    for run in airfoil.tasks("text", range(1, 13)):
+        better = -0.1 if run.scheme.startswith("mpgd") else 0.0
+        error = 0.4 + better + 0.001 * run.seed * (1.0 + better)
+        store.save(run, AIRFOIL | {"test_rmse": error}, {}, seconds=1.0)
+    text = report.write(tmp_path, tmp_path / "results.md").file.read_text()
+    rows = {line.split(" | ")[0]: line for line in text.splitlines() if "text says |" in line}
+    at = "| MPGD plain {} beta 0.5 has a {} test RMSE than descent{}"
+    assert "| ✓ supported | as the text says |" in rows[at.format(0.6, "lower", "")]
+    worse = rows[at.format(0.7, "higher", ", as printed")]
+    assert "| ✗ contradicted | as the text says |" in worse
+    assert "corrected for 16 claims" in worse  # eight rows, two rivals
+    assert "| Airfoil: rows that the paper prints as worse than the rival |" in text
+    assert "| MPGD (plain), mean over gamma 0.55, 0.6, 0.65, 0.7 and beta 0.5, has a lower" in text
+    assert "as the text says, random splits" in text
+    (overall,) = [line for line in text.splitlines() if line.startswith("**Of 64 comparisons")]
+    assert "tested as the paper states them" in overall
 
 
 def test_an_empty_store_names_the_command_of_every_part(tmp_path: Path) -> None:
@@ -101,7 +139,7 @@ def test_records_of_an_unknown_protocol_do_not_stop_the_page(tmp_path: Path) -> 
 
 def test_half_a_sweep_gives_a_table_without_verdicts(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
-    for run in airfoil.tasks("paper", [1, 2])[:8]:
+    for run in airfoil.tasks("corrected", [1, 2])[:8]:
         store.save(run, AIRFOIL, {}, seconds=1.0)
     written = report.write(tmp_path, tmp_path / "report.html")
     assert "airfoil" not in written.missing
@@ -154,10 +192,10 @@ def test_conclusions_count_what_the_paper_states() -> None:
     )
     found = claims([Section("noise", "", (Findings("", items),))])
     assert conclusions(found) == (
-        "Of 2 claims tested as the paper states them: 1 contradicted, 1 mixed. With an error of "
-        "the text put right, of 1 claim: 1 supported. Mixed: comparisons of one claim disagree, "
-        "or the two tests of one do. 1 more were tested on what is not in the paper (other data, a "
-        "reduced study), and are not counted.",
+        "Of 3 comparisons tested as the paper states them: 1 supported, 1 contradicted, 1 "
+        "undecided. With an error of the text put right, of 1 comparison: 1 supported. 1 more "
+        "claims were tested on what is not in the paper (other data, a reduced study), and are "
+        "not counted.",
         "A. As printed: contradicted; corrected: supported.",
         "B. As printed: supported in 1, undecided in 1 of 2.",
         "C. On digits: supported.",

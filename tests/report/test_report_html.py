@@ -24,7 +24,9 @@ from mpgd.experiments.store import Record, Run
 from mpgd.report import html
 
 GOING_ON = next(
-    task for task in cifar10.tasks("paper", [7], results.STUDY) if task.scheme.startswith("mpgd")
+    task
+    for task in cifar10.tasks("corrected", [7], results.STUDY)
+    if task.scheme.startswith("mpgd")
 )
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>`[x](javascript:alert(3))|-->"
 
@@ -166,7 +168,7 @@ def test_a_run_with_a_checkpoint_is_unfinished_not_unusable(
 ) -> None:
     assert not [name for name in written.unusable if GOING_ON.key in name]
     assert re.search(
-        r"cifar10, as the text says, mpgd plain 0.55 beta 0.5, seed 7\s*"
+        r"cifar10, with corrected signs, mpgd plain 0.55 beta 0.5, seed 7\s*"
         r"mpgd reproduce cifar10 --seeds 7 --data DIR",
         page.text,
     )

@@ -154,7 +154,7 @@ def test_a_figure_that_cannot_be_drawn_says_so_and_the_page_goes_on(
 def test_a_path_that_leaves_the_valley_is_drawn_as_far_as_it_goes(
     store: Store, ending: str
 ) -> None:
-    for run, kept in zip(valley.landscape("paper", 40), (0, 1, 5), strict=False):
+    for run, kept in zip(valley.landscape("corrected", 40), (0, 1, 5), strict=False):
         record = store.load(run)
         assert record is not None
         u = [*record.curves["u"][:kept], inf, *record.curves["u"][kept + 1 :]]
@@ -163,7 +163,7 @@ def test_a_path_that_leaves_the_valley_is_drawn_as_far_as_it_goes(
     text = report.write(folder, folder / f"results.{ending}").file.read_text(encoding="utf-8")
     assert "cannot be drawn" not in text
     if ending == "html":
-        (data,) = re.findall(r'"figure-valley-paper".*?json">(.*?)</script>', text, re.DOTALL)
+        (data,) = re.findall(r'"figure-valley-corrected".*?json">(.*?)</script>', text, re.DOTALL)
         assert "NaN" not in data
         assert "Infinity" not in data
         ends = {r["u"].index(None) for r in json.loads(data) if None in r["u"]}
@@ -171,7 +171,7 @@ def test_a_path_that_leaves_the_valley_is_drawn_as_far_as_it_goes(
 
 
 def test_a_sweep_in_which_no_mpgd_run_is_finished_is_begun(tmp_path: Path) -> None:
-    task = next(run for run in cifar10.tasks("paper", [1], results.STUDY) if run.scheme == "gd")
+    task = next(run for run in cifar10.tasks("corrected", [1], results.STUDY) if run.scheme == "gd")
     metrics = {"val_accuracy": 50.0, "accuracy_gap": 1.0}
     Store(tmp_path / "runs").save(task, metrics, {}, seconds=1.0)
     text = report.write(tmp_path, tmp_path / "results.md").file.read_text()

@@ -1,6 +1,7 @@
 """Experiments: one folder per table or figure of the paper, and what trains and keeps them.
 
-    store, statistics     results on disk, and what they say
+    store, archive        results on disk, one by one or in one file
+    statistics            what they say
     runner/               what the store lacks, trained here, in processes or on a cluster
     data/, nets/, banks/  data sets, many small nets as one, the noise of many runs at once
     training              the loop in which many runs descend
@@ -61,8 +62,10 @@ EXPERIMENTS: Final = {
     ),
     "compare": Entry("Where does MPGD help? Tuned methods on functions, small data, pruning"),
     "levels": Entry("The paper's settings as force and decay, what they do, and a recipe"),
+    "steps": Entry("Section 5's remark on step sizes, and F.1's on lower levels, put to the test"),
 }
-PROTOCOLS: Final = ("paper", "released")
+PROTOCOLS: Final = ("text", "corrected", "released")
+USUAL: Final = ("corrected", "released")  # those that are run where none is named
 
 
 class Reporter(Protocol):
@@ -98,7 +101,7 @@ class Context:
 
     out: Path  # the folder of figures
     reporter: Reporter = field(default_factory=Silent)  # where it says what it does
-    protocol: str = "both"  # ``paper``, ``released`` or ``both``
+    protocols: tuple[str, ...] = USUAL  # of `PROTOCOLS`, those to run
     seeds: int = 5  # how many seeds of each scheme, from 1 on
     data: Path | None = None  # the folder of data sets, looked into first
     workers: int = 1  # how many processes train
@@ -106,22 +109,33 @@ class Context:
     device: str = "cpu"  # ``cpu`` or ``cuda``; only cifar10 asks
 
     def __post_init__(self) -> None:
-        check_choice("protocol", self.protocol, (*PROTOCOLS, "both"))
+        for protocol in self.protocols:
+            check_protocol(protocol)
         check_integer("seeds", self.seeds, 1)
         check_integer("workers", self.workers, 1)
         check_choice("device", self.device, ("cpu", "cuda"))
         if self.data is not None and not self.data.is_dir():
             raise ValueError(f"data must be a folder, got {str(self.data)!r}")
 
-    @property
-    def protocols(self) -> tuple[str, ...]:
-        """The protocols to run."""
-        return PROTOCOLS if self.protocol == "both" else (self.protocol,)
-
     @cached_property
     def store(self) -> Store:
         """The store of finished runs, in ``out/runs``."""
         return Store(self.out / "runs", self.reporter.say)
+
+
+def check_protocol(name: str) -> str:
+    """Return a protocol's name, or raise; ``paper`` is what ``corrected`` was called once.
+
+    Examples:
+        >>> check_protocol("text")
+        'text'
+    """
+    if name == "paper":
+        raise ValueError(
+            "protocol 'paper' is now 'corrected' (fresh signs); 'text' is the paper to the letter"
+        )
+    check_choice("protocol", name, PROTOCOLS)
+    return name
 
 
 def find(names: Sequence[str]) -> list[str]:

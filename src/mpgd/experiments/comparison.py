@@ -2,16 +2,18 @@
 
 Every study that trains nets, and the valley, claims the same of different metrics:
 
-    MPGD (variant) has a lower (higher) metric than descent, and than the Gaussian
+    MPGD (variant, gamma, beta) has a lower (higher) metric than descent, and than the Gaussian
 
-for the mean over its gammas and betas, at equal seeds.
+Each row of a table has verdicts of its own. As a summary, the mean over gammas and betas is judged
+too; it says over what. All is at equal seeds.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mpgd.experiments.content.blocks import Table
-from mpgd.experiments.content.tables import Setting, scheme_table, told
+from mpgd.experiments.content.tables import Setting, row_verdicts, scheme_table, told
 from mpgd.experiments.experiment import Said
 from mpgd.experiments.schemes import Scheme, gaussian_of
 from mpgd.experiments.statistics import (
@@ -46,16 +48,29 @@ class Comparison:
         for title, own in self.groups(records).items():
             for columns in self.measures(own[0].run.protocol):
                 yield told(self.table(title, own, columns))
-            for verdict in self.verdicts(own):
-                yield f"{title}: {verdict.text(self.digits)}"
+            yield from self.judged(title, own)
+
+    def judged(self, title: str, records: Sequence[Record]) -> Iterator[str]:
+        """Yield in lines how many rows have which verdict, and the pooled verdicts."""
+        pooled = self.pooled(records)
+        for columns in self.measures(records[0].run.protocol):
+            words = Counter(one.word for one in self.rows(records, columns))
+            counts = ", ".join(f"{count} {word}" for word, count in words.items())
+            yield f"{title}, {columns.title}, {words.total()} comparisons row by row: {counts}"
+        for verdict in pooled:
+            yield f"{title}: {verdict.text(self.digits)}"
 
     def table(self, title: str, records: Sequence[Record], columns: Columns) -> Table:
         """Return the table of one measure of a group."""
         setting = Setting(title, records, columns)
         return scheme_table(f"{title}: {columns.title}", [setting], columns.better)
 
-    def verdicts(self, records: Sequence[Record]) -> list[Verdict]:
-        """Return what the runs of one group say of the claims, judged together.
+    def rows(self, records: Sequence[Record], columns: Columns) -> list[Verdict]:
+        """Return the verdicts on each comparison that the paper prints of a measure."""
+        return list(row_verdicts(Setting("", records, columns)).values())
+
+    def pooled(self, records: Sequence[Record]) -> list[Verdict]:
+        """Return what the runs of one group say of means over gammas and betas, judged together.
 
         Raises:
             IncompleteError: if a scheme has no record, or two schemes have no seed in common.
@@ -67,12 +82,22 @@ class Comparison:
         for variant in dict.fromkeys(scheme.variant for scheme in mpgd):
             ours = [scheme for scheme in mpgd if scheme.variant == variant]
             who = f"MPGD ({variant})" if self.has_variants else "MPGD"
+            who = f"{who}, mean over {_over(ours)},"
             for columns in self.measures(protocol):
                 for other, theirs in _others(ours, schemes).items():
                     text = f"{who} has a {columns.better} {columns.said} than {other}"
                     pair = (_held(part, held) for part in (ours, theirs))
                     found.append(_claim(text, columns, *pair))
         return corrected(found)
+
+
+def _over(schemes: Sequence[Scheme]) -> str:
+    """Return in words over which gammas and betas a mean is taken."""
+    held = {name: [getattr(one, name) for one in schemes] for name in ("gamma", "beta")}
+    parts = {name: sorted({x for x in own if x is not None}) for name, own in held.items()}
+    return " and ".join(
+        f"{name} {', '.join(f'{x:g}' for x in own)}" for name, own in parts.items() if own
+    )
 
 
 def _others(ours: Sequence[Scheme], schemes: Sequence[Scheme]) -> dict[str, list[Scheme]]:

@@ -47,11 +47,15 @@ class Experiment:
         told: returns tables and lines about the records, in the order in which they are printed.
         title: what it is about, in a line; by default its line in the catalogue.
         needs: returns what the record of a run must hold.
+        protocols: those its runs can have; records of another are of an earlier version. None if
+            the name of its only protocol says nothing.
         section: its part of the report.
         data: the data sets without which it cannot run.
         also: the data sets it uses where they are found.
         on_request: whether it takes so long that it is run only if named.
         seeded: whether ``--seeds`` is for it.
+        seconds: about how long one of its runs takes on one core, trained with its like.
+        devices: where it can train.
         largest: returns how many runs like this one may be trained together.
         label: names a run in the progress; by default runs are counted.
         figures: returns blocks, of which plates are written to files.
@@ -65,11 +69,14 @@ class Experiment:
     told: Callable[[list[Record]], Iterable[Said]]
     title: str = ""
     needs: Callable[[Run], Needs] = lambda run: NOTHING
+    protocols: tuple[str, ...] = ()
     section: Part | None = None
     data: tuple[Source, ...] = ()
     also: tuple[Source, ...] = ()
     on_request: bool = False
     seeded: bool = True
+    seconds: float = 0.0
+    devices: tuple[str, ...] = ("cpu",)
     largest: Callable[[Run], int] = lambda run: LARGEST
     label: Callable[[Run], str] | None = None
     figures: Callable[[list[Record]], Iterable[Block]] | None = None

@@ -34,6 +34,10 @@ ORDER: Final = ("gd", "gaussian", "langevin", "mpgd", "sgd")  # of the rows of a
 PLAIN, SYMMETRIC = "plain", "symmetric"
 VARIANTS: Final = (PLAIN, SYMMETRIC)
 SCRIPTED: Final = "script"  # how a run is computed: one net at a time
+PRINTED_SIGNS: Final[Settings] = {
+    "signs": "product",
+    "first_sign": "positive",
+}  # as the paper's text has them
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,8 @@ class Scheme:
     how: str | None = None  # "script" where one net is trained at a time, as the authors do
     dtype: str | None = None  # the precision, where it is not float64
     step: str | None = None  # how a step is rounded, where that is not the usual way
+    signs: str | None = None  # the rule of the signs, where it is not the usual one
+    first_sign: str | None = None  # likewise of the first sign
     note: str = ""  # stands behind the name of a scheme that others would be taken for
 
     def __post_init__(self) -> None:
@@ -110,6 +116,16 @@ def mpgd(gammas: Iterable[float], betas: Iterable[float], base: Scheme) -> list[
         replace(base, gamma=gamma, beta=beta, symmetric=variant == SYMMETRIC)
         for gamma, beta, variant in product(gammas, betas, VARIANTS)
     ]
+
+
+def chaotic(protocol: str, **settings: Any) -> Scheme:
+    """Return MPGD under a protocol, with the printed signs if that is ``text``.
+
+    Examples:
+        >>> chaotic("text", mu=0.1).signs, chaotic("corrected", mu=0.1).signs
+        ('product', None)
+    """
+    return Scheme("chaotic", **settings, **(PRINTED_SIGNS if protocol == "text" else {}))
 
 
 def matched(gammas: Iterable[float], mu: float, sigma: float) -> list[Scheme]:

@@ -27,6 +27,7 @@ keeps its level; `python -m benchmarks.verdicts` measures it on simulated tables
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import inf, isfinite, nan, sqrt
 from typing import Final, Literal, TypeVar
 
@@ -146,8 +147,14 @@ def worst_of(schemes: Iterable[BySeed], better: Direction) -> float:
 
 def interval(d: Array, diverged: int = 0) -> Difference:
     """Return the mean of ``d`` with Student's interval, and both tests; one value has none."""
+    return replace(_interval(np.asarray(d, dtype=np.float64).tobytes()), diverged=diverged)
+
+
+@lru_cache(maxsize=2**13)  # a table and its verdicts ask for the same
+def _interval(values: bytes) -> Difference:
     from scipy.stats import t as student
 
+    d, diverged = np.frombuffer(values), 0
     n = len(d)
     mean, middle = (float(np.mean(d)), float(np.median(d))) if n else (nan, nan)
     if n < 2:
@@ -218,7 +225,8 @@ def by_scheme(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 def schemes_of(records: Iterable[Record]) -> dict[str, Scheme]:
     """Return the schemes of records by name, in the order of a table."""
-    found = {record.run.scheme: Scheme.of(record.run) for record in records}
+    runs = {record.run.scheme: record.run for record in records}
+    found = {name: Scheme.of(run) for name, run in runs.items()}
     return dict(sorted(found.items(), key=lambda item: (place(item[1]), item[0])))
 
 

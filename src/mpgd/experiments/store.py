@@ -131,6 +131,10 @@ class Store:
         """Return the file of ``run``, whether it exists or not."""
         return self.folder / f"{run.key}.json"
 
+    def has(self, run: Run) -> bool:
+        """Return whether there is a file for a run, without a look into it."""
+        return self.path(run).is_file()
+
     def load(self, run: Run) -> Record | None:
         """Return the record of ``run``, or None; a file that is no record is set aside."""
         path = self.path(run)
@@ -270,14 +274,20 @@ def _parse(text: str, key: str) -> Record:
         raise ValueError(f"corrupt: not JSON ({problem})") from None
     if not isinstance(body, dict) or body.get("format") != FORMAT:
         raise ValueError(f"foreign: no result file of this package (no format {FORMAT!r})")
+    record = record_of(body)
+    if record.run.key != key:
+        raise ValueError("corrupt: its name is not the hash of its configuration")
+    return record
+
+
+def record_of(body: dict[str, Any]) -> Record:
+    """Return the record in what was read from a file; ValueError names what it lacks."""
     body.setdefault("driver", UNNAMED)
     names = [field.name for field in fields(Run)]
     rest = [field.name for field in fields(Record) if field.name != "run"]
     if missing := [name for name in names + rest if name not in body]:
         raise ValueError(f"corrupt: {', '.join(missing)} missing")
     run = Run(**{name: body[name] for name in names})
-    if run.key != key:
-        raise ValueError("corrupt: its name is not the hash of its configuration")
     return Record(run=run, **{name: body[name] for name in rest})
 
 

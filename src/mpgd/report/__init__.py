@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Final
 
 from mpgd.experiments import catalogue
+from mpgd.experiments.archive import PUBLISHED, pack, unpack
 from mpgd.experiments.content.blocks import Page
 from mpgd.experiments.experiment import Experiment
 from mpgd.files import write_whole
 from mpgd.report import html, markdown
 from mpgd.report.page import build
-from mpgd.report.shelf import read
+from mpgd.report.shelf import read, sort
 
 RENDERERS: Final[Mapping[str, Callable[[Page], tuple[str, markdown.Figures]]]] = {
     ".html": lambda page: (html.render(page), {}),
@@ -39,11 +40,12 @@ class Written:
     unusable: tuple[str, ...]  # the files that could not be used
 
 
-def write(folder: Path, file: Path, studies: Sequence[Experiment] = ()) -> Written:
+def write(folder: Path | None, file: Path, studies: Sequence[Experiment] = ()) -> Written:
     """Write the report of the results in ``folder``.
 
     Args:
-        folder: the folder `mpgd reproduce` wrote to, with the results in its ``runs``.
+        folder: the folder `mpgd reproduce` wrote to, with the results in its ``runs``; None is the
+            results that come with the package.
         file: what to write; ``.html`` is one page, ``.md`` a document with figures beside it in
             ``figures``.
         studies: experiments beside those of the catalogue, whose sections come last.
@@ -55,11 +57,12 @@ def write(folder: Path, file: Path, studies: Sequence[Experiment] = ()) -> Writt
     if file.suffix not in RENDERERS:
         raise ValueError(f"a report is written as .html or .md, got {file.name!r}")
     every = [*catalogue(), *studies]
-    shelf = read(folder, every)
+    shelf = sort(unpack(PUBLISHED), every) if folder is None else read(folder, every)
+    how = f"mpgd report {'results' if folder else '--published'} -o {file.name}"
     if not file.parent.is_dir():
         raise FileNotFoundError(f"cannot write {file}: there is no folder {file.parent}")
     with _kept():
-        page = build(shelf, file.name, every)
+        page = build(shelf, how, every)
         text, figures = RENDERERS[file.suffix](page)
     if figures:
         (file.parent / markdown.FIGURES).mkdir(exist_ok=True)
@@ -68,6 +71,20 @@ def write(folder: Path, file: Path, studies: Sequence[Experiment] = ()) -> Writt
     replace(file, text)
     missing = tuple(section.name for section in page.sections if section.is_missing)
     return Written(file, len(shelf.records), missing, tuple(map(visible, shelf.unusable)))
+
+
+def publish(folder: Path, file: Path) -> int:
+    """Write the usable records of ``folder`` to one compressed file and return their number.
+
+    Those of an earlier driver, and of experiments outside of the catalogue, are left out.
+    """
+    if not file.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {file}: there is no folder {file.parent}")
+    studies = catalogue()
+    shelf = read(folder, studies)
+    records = [record for study in studies for record in shelf[study.name]]
+    pack(records, file)
+    return len(records)
 
 
 @contextmanager

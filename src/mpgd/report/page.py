@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Sequence
 from typing import Final
 
-from mpgd.experiments import EXPERIMENTS
+from mpgd.experiments import EXPERIMENTS, USUAL
 from mpgd.experiments.comparison import IncompleteError
 from mpgd.experiments.content.blocks import Block, Commands, Missing, Page, Section, Table, Text
-from mpgd.experiments.content.findings import PROTOCOLS, command
+from mpgd.experiments.content.findings import NOT_RUN, PROTOCOLS, command
 from mpgd.experiments.content.tables import table
 from mpgd.experiments.experiment import Experiment
 from mpgd.experiments.store import Record, Run
@@ -17,7 +17,8 @@ from mpgd.report.summary import claims, conclusions
 LEAD: Final = (
     "Lim, Wan & Simsekli (2022) perturb gradient descent by a chaotic map whose sums are heavy-"
     "tailed, and claim flatter minima and better generalisation. Here every claim that was run is "
-    "tested twice where it can be: as the text says, and as the authors' scripts ran."
+    "tested where it can be under three protocols: as the text says to the letter, with its signs "
+    "corrected, and as the authors' scripts ran."
 )
 
 
@@ -35,8 +36,8 @@ def _place(study: Experiment) -> int:
     return study.section.place if study.section else 0
 
 
-def build(shelf: Shelf, file: str, studies: Sequence[Experiment]) -> Page:
-    """Return the page of a store; ``file`` is the name it will have."""
+def build(shelf: Shelf, how: str, studies: Sequence[Experiment]) -> Page:
+    """Return the page of a store; ``how`` is the command that writes it."""
     seeded = {study.name for study in studies if study.seeded}
     parts = [section(study, shelf) for study in shown(studies)]
     tested = claims(parts)
@@ -44,11 +45,22 @@ def build(shelf: Shelf, file: str, studies: Sequence[Experiment]) -> Page:
     return Page(
         "Does chaos help gradient descent?",
         LEAD,
-        Commands((*commands(shelf, parts, seeded), f"mpgd report results -o {file}{own}")),
+        Commands((*commands(shelf, parts, seeded), f"{how}{own}")),
         tested,
-        conclusions(tested),
+        conclusions(tested, _not_run(parts)),
         (runs(shelf, parts), *parts, *leftovers(shelf, parts)),
     )
+
+
+def _not_run(parts: Sequence[Section]) -> str:
+    """Return which parts lack the paper's text to the letter, and what runs it."""
+    lacking = [
+        part.name
+        for part in parts
+        if any(isinstance(b, Missing) and NOT_RUN in b.text for b in part.blocks)
+    ]
+    how = f"`{command(*lacking, options='--protocol text')}` runs it"
+    return f"The paper's {NOT_RUN} in {', '.join(lacking)}; {how}." if lacking else ""
 
 
 def section(study: Experiment, shelf: Shelf) -> Section:
@@ -91,7 +103,8 @@ def _options(part: Section, records: Sequence[Record], seeded: bool) -> list[str
     }
     counts = {protocol: len(own) for protocol, own in seeds.items() if own}
     if counts and (part.is_begun or len({*counts.values()}) == 1):
-        return [f"--seeds {max(counts.values())}"]
+        asked = "" if {*counts} <= {*USUAL} else f"--protocol {','.join(counts)} "
+        return [f"{asked}--seeds {max(counts.values())}"]
     return [f"--protocol {protocol} --seeds {count}" for protocol, count in counts.items()]
 
 
@@ -163,8 +176,8 @@ def leftovers(shelf: Shelf, parts: Sequence[Section]) -> list[Section]:
         blocks.append(
             Text(
                 f"{len(shelf.earlier):,} records were made with an earlier chaotic driver, that is "
-                "with other noise. They are counted above and not shown: a run of the present "
-                "driver is another run."
+                "with other noise, or under a protocol's earlier name. They are counted above and "
+                "not shown: a run of the present driver and name is another run."
             )
         )
     if strange:

@@ -1,8 +1,8 @@
 """The records of a store, sorted by experiment, and the files that are none."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mpgd.experiments.cifar10.checkpoint import run_in
@@ -40,21 +40,33 @@ def read(folder: Path, studies: Sequence[Experiment]) -> Shelf:
             "makes one"
         )
     store = Store(folder / "runs", report=lambda text: None)  # the page names them
+    found = sort(store.records(), studies)
+    unusable = {**found.unusable, **{path.name: why for path, why in store.unreadable.items()}}
+    unfinished, broken = _checkpoints(folder / "checkpoints")
+    return replace(found, unusable=dict(sorted((unusable | broken).items())), unfinished=unfinished)
+
+
+def sort(records: Iterable[Record], studies: Sequence[Experiment]) -> Shelf:
+    """Return records by experiment, those of ``studies`` with what their study needs."""
     known = {study.name: study for study in studies}
     experiments: dict[str, list[Record]] = defaultdict(list)
     unusable, earlier = {}, []
-    for record in store.records():
-        if record.run.driver != DRIVER_VERSION:
+    for record in records:
+        if record.run.driver != DRIVER_VERSION or _is_renamed(record, known):
             earlier.append(record)
         elif why := _problem(record, known):
-            unusable[store.path(record.run).name] = why
+            unusable[f"{record.run.key}.json"] = why
         else:
             experiments[record.run.experiment].append(record)
-    unusable |= {path.name: reason for path, reason in store.unreadable.items()}
-    unfinished, broken = _checkpoints(folder / "checkpoints")
-    for records in experiments.values():
-        records.sort(key=lambda record: (record.run.protocol, record.run.seed))
-    return Shelf(experiments, dict(sorted((unusable | broken).items())), unfinished, earlier)
+    for each in experiments.values():
+        each.sort(key=lambda record: (record.run.protocol, record.run.seed))
+    return Shelf(experiments, unusable, earlier=earlier)
+
+
+def _is_renamed(record: Record, known: Mapping[str, Experiment]) -> bool:
+    """Return whether a record's protocol is none that its study has now."""
+    study = known.get(record.run.experiment)
+    return bool(study and study.protocols and record.run.protocol not in study.protocols)
 
 
 def _problem(record: Record, known: Mapping[str, Experiment]) -> str | None:

@@ -1,12 +1,15 @@
-"""The summary: verdicts counted for each claim of the paper, and the same in words."""
+"""The summary: verdicts counted for each claim of the paper, and the same in words.
+
+What is counted are comparisons, one for each row of a table: MPGD may be better in one and worse in
+the next, and the paper prints both.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from mpgd.experiments.content.blocks import WORDS, Basis, Claim, Finding, Section, Tally, Word
+from mpgd.experiments.content.blocks import WORDS, Basis, Claim, Finding, Section, Tally
 
-MIXED: Final[Word] = "mixed"
 TESTED: Final = " tested as the paper states them"
 SENTENCES: Final[dict[Basis, str]] = {
     "stated": "Of",
@@ -50,11 +53,14 @@ def _counts(findings: Sequence[Finding], setting: str) -> tuple[tuple[str, int],
     return tuple((word, counted[word]) for word in WORDS if counted[word])
 
 
-def conclusions(found: Sequence[Claim]) -> tuple[str, ...]:
-    """Return a sentence for each claim, and one over all."""
+def conclusions(found: Sequence[Claim], more: str = "") -> tuple[str, ...]:
+    """Return a sentence for each claim, and one over all with ``more`` at its end."""
     if not found:
         return ("No claim has been tested yet.",)
-    return (_overall(found), *(f"{claim.text}. {spoken(claim)}." for claim in found))
+    return (
+        " ".join(filter(None, (_overall(found), more))),
+        *(f"{claim.text}. {spoken(claim)}." for claim in found),
+    )
 
 
 def spoken(claim: Claim) -> str:
@@ -77,24 +83,21 @@ def _overall(found: Sequence[Claim]) -> str:
     for basis, begin in SENTENCES.items():
         if counts := verdicts(found, basis):
             parts = [f"{count} {word}" for word, count in counts.items()]
-            of = f"{begin} {counts.total()} claim{'s' if counts.total() > 1 else ''}"
+            of = f"{begin} {counts.total():,} comparison{'s' if counts.total() > 1 else ''}"
             said.append(f"{of}{TESTED if basis == 'stated' else ''}: {', '.join(parts)}.")
     if any("mixed" in verdicts(found, basis) for basis in SENTENCES):
-        said.append("Mixed: comparisons of one claim disagree, or the two tests of one do.")
+        said.append("Mixed: the two tests of one comparison disagree.")
     if others := sum({t.basis for t in claim.tallies}.isdisjoint(SENTENCES) for claim in found):
         said.append(
-            f"{others} more were tested on what is not in the paper (other data, a reduced "
+            f"{others} more claims were tested on what is not in the paper (other data, a reduced "
             "study), and are not counted."
         )
     return " ".join(said)
 
 
 def verdicts(found: Iterable[Claim], basis: Basis) -> Counter[str]:
-    """Return how many claims have each verdict on a basis, ``mixed`` if comparisons disagree."""
-    every = Counter(word for claim in found if (word := _verdict(claim, basis)))
+    """Return how many comparisons have each verdict on a basis."""
+    every: Counter[str] = Counter()
+    for tally in (tally for claim in found for tally in claim.tallies if tally.basis == basis):
+        every.update(dict(tally.counts))
     return Counter({word: every[word] for word in WORDS if every[word]})
-
-
-def _verdict(claim: Claim, basis: Basis) -> str | None:
-    words = {word for tally in claim.tallies if tally.basis == basis for word, _ in tally.counts}
-    return words.pop() if len(words) == 1 else MIXED if words else None

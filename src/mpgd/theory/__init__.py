@@ -1,6 +1,7 @@
 """The paper's theorems, made runnable, and what a laminar phase does at a finite step."""
 
 from mpgd.theory.crossing import crossing_time
+from mpgd.theory.dependence import DependenceWarning
 from mpgd.theory.dimension import Dimension, trajectory_dimension
 from mpgd.theory.exits import ExitRate, exit_rate
 from mpgd.theory.generalization import (
@@ -21,6 +22,7 @@ from mpgd.theory.stability import Stability, growth_exponent, stability
 from mpgd.theory.tails import TailIndex, tail_index
 
 __all__ = [
+    "DependenceWarning",
     "Dimension",
     "ExitRate",
     "GeneralizationBound",

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from mpgd import cli
-from mpgd.experiments import Context, Silent
+from mpgd.experiments import PROTOCOLS, Context, Silent
 from mpgd.experiments.airfoil import EXPERIMENT, training
 from mpgd.experiments.airfoil import runs as airfoil
 from mpgd.experiments.data.small import AIRFOIL
@@ -59,17 +59,43 @@ def test_the_printed_baselines_come_out(
         assert abs(np.mean([m["gap"] for m in found])) < 0.03
 
 
-def test_every_printed_row_is_run_under_both_protocols() -> None:
-    for protocol in ("paper", "released"):
+def test_every_printed_row_is_run_under_every_protocol() -> None:
+    for protocol in PROTOCOLS:
         schemes = {task.scheme for task in airfoil.tasks(protocol, [1])}
-        printed = set(airfoil.PRINTED) - ({"gaussian"} if protocol == "paper" else set())
+        printed = set(airfoil.PRINTED) - ({"gaussian"} if protocol != "released" else set())
         assert printed <= schemes
-    assert len(airfoil.tasks("paper", range(5))) == 5 * (1 + 2 + 8 + 24 + 1)
+    on_splits = 1 + 8 + 8
+    assert len(airfoil.tasks("text", range(5))) == 5 * (1 + 8 + 24 + on_splits)
+    assert len(airfoil.tasks("corrected", range(5))) == 5 * (1 + 2 + 8 + 24 + 1 + on_splits)
     assert len(airfoil.tasks("released", range(5))) == 5 * (2 + 24)
 
 
+def test_the_text_has_the_printed_signs_and_differs_in_nothing_else() -> None:
+    signs = {"signs": "product", "first_sign": "positive"}
+    text, corrected = (
+        {(t.scheme, airfoil.is_random(t)): t.hyperparameters for t in airfoil.tasks(p, [1])}
+        for p in ("text", "corrected")
+    )
+    for name, h in text.items():
+        assert h == corrected[name] | (signs if h["noise"] == "chaotic" else {})
+
+
+def test_every_seed_has_a_random_split_of_its_own(data_folder: Path) -> None:
+    tasks = [t for t in airfoil.tasks("corrected", [1, 2], 3) if t.scheme == "gd"]
+    ends = [metrics["test_rmse"] for _, metrics, _ in training.train(tasks, data_folder)]
+    assert [t.hyperparameters.get("split") for t in tasks] == [None, None, 1, 2]
+    assert len(set(ends)) == 4
+    for task, end in zip(tasks, ends, strict=True):  # whoever trains beside it
+        ((_, alone, _),) = training.train([task], data_folder)
+        assert alone["test_rmse"] == end
+    first, other = (load_split(data_folder, split) for split in (0, 1))
+    assert torch.equal(first.x_test, load_split(data_folder).x_test)
+    assert not torch.equal(first.x_test, other.x_test)
+    assert other.x_train.mean() == pytest.approx(0.0, abs=1e-12)
+
+
 def test_levels_are_those_of_the_text_and_those_that_were_run() -> None:
-    for task in airfoil.tasks("paper", [1]):
+    for task in airfoil.tasks("corrected", [1]):
         if task.hyperparameters["noise"] == "chaotic":
             sigma = 0.01 if task.hyperparameters["symmetric"] else 0.02
             assert task.hyperparameters["sigma"] == sigma
@@ -82,12 +108,12 @@ def test_levels_are_those_of_the_text_and_those_that_were_run() -> None:
 
 def test_a_short_run_fills_the_tables(data_folder: Path, tmp_path: Path) -> None:
     listener = Listener()
-    context = Context(tmp_path, listener, seeds=2, data=data_folder, protocol="paper")
+    context = Context(tmp_path, listener, seeds=2, data=data_folder, protocols=("corrected",))
     reproduce(EXPERIMENT, context, 4)
-    assert {len(rows) for rows in listener.tables.values()} == {36}
-    assert len(listener.tables) == 2
+    assert {len(rows) for rows in listener.tables.values()} == {36, 17}
+    assert len(listener.tables) == 4
     verdicts = [line for line in listener.lines if "has a lower" in line]
-    assert len(verdicts) == 8
+    assert len(verdicts) == 16
     schemes = by_scheme(context.store.records())
     assert set(by_seed(schemes["gd"], "gap")) == {1, 2}
 
@@ -127,10 +153,29 @@ def test_without_its_data_it_is_left_out_or_an_error(
     [
         (["--seeds", "0"], "seeds must be an integer >= 1, got 0"),
         (["--workers", "0"], "workers must be an integer >= 1, got 0"),
+        (["--protocol", "paper"], "protocol 'paper' is now 'corrected' (fresh signs); 'text' is"),
+        (["--protocol", "text,texts"], "protocol must be one of 'text', 'corrected', 'released'"),
     ],
 )
-def test_wrong_numbers_are_a_users_mistake(
+def test_wrong_values_are_a_users_mistake(
     arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["reproduce", "airfoil", *arguments]) == cli.USAGE
     assert text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "protocols"),
+    [
+        ([], ("corrected", "released")),
+        (["--protocol", "text"], ("text",)),
+        (["--protocol", "released,text"], ("text", "released")),
+        (["--protocol", "text", "--protocol", "corrected"], ("text", "corrected")),
+    ],
+)
+def test_protocols_are_a_list_or_an_option_again(
+    arguments: list[str], protocols: tuple[str, ...]
+) -> None:
+    command = cli.parse(["reproduce", "airfoil", *arguments])
+    assert isinstance(command, cli.Reproduce)
+    assert command.protocols == protocols

@@ -16,11 +16,12 @@ from mpgd.experiments.airfoil import runs as airfoil
 from mpgd.experiments.airfoil import training as airfoil_training
 from mpgd.experiments.audit import EXPERIMENT
 from mpgd.experiments.audit import runs as audit
+from mpgd.experiments.audit.compared import told
 from mpgd.experiments.audit.deviations import DEVIATIONS, deviate
-from mpgd.experiments.audit.runs import PAPER, STUDIES, TOGETHER, told
+from mpgd.experiments.audit.runs import CORRECTED, STUDIES, TOGETHER
 from mpgd.experiments.banks import released
 from mpgd.experiments.banks.released import SWITCHES
-from mpgd.experiments.banks.sources import levels
+from mpgd.experiments.banks.sources import levels, perturbations
 from mpgd.experiments.data.small import airfoil as load_airfoil
 from mpgd.experiments.data.sources import Split
 from mpgd.experiments.ecg import runs as ecg
@@ -55,7 +56,7 @@ class Listener(Silent):
 
 
 def pick(tasks: Iterable[Run], scheme: str) -> Run:
-    """Return the first run of a scheme; of ECG5000's two depths the text's comes first."""
+    """Return the first run of a scheme; of ECG5000's two depths the primary one comes first."""
     return next(task for task in tasks if task.scheme == scheme)
 
 
@@ -67,25 +68,24 @@ def test_every_deviation_is_tried_and_named() -> None:
 
 @pytest.mark.parametrize("scheme", [PLAIN, SYMMETRIC])
 def test_all_switches_together_are_the_released_run(scheme: str) -> None:
-    paper, script = (pick(airfoil.tasks(p, [3]), scheme) for p in ("paper", "released"))
+    paper, script = (pick(airfoil.tasks(p, [3]), scheme) for p in ("corrected", "released"))
     assert deviate(paper, [*SWITCHES, "lower_sigma", "early_metrics"]) == script
     assert deviate(paper, [*SWITCHES[1:], "lower_sigma", "early_metrics"]) != script
-    paper, script = (pick(ecg.tasks(p, [3]), scheme) for p in ("paper", "released"))
-    changed = deviate(paper, [*SWITCHES, "two_layers"])
-    assert changed.hyperparameters == script.hyperparameters
+    paper, script = (pick(ecg.tasks(p, [3]), scheme) for p in ("corrected", "released"))
+    assert deviate(paper, SWITCHES).hyperparameters == script.hyperparameters
 
 
 def test_the_gaussians_deviations_make_the_released_gaussian(data_folder: Path) -> None:
     """ECG5000 is float64 in both; airfoil's script is float32, and so must the batch be here."""
-    task = pick(ecg.tasks("paper", [2], ECG_STEPS), "gaussian plain 0.6")
-    together = deviate(task, ["bare_gaussian", "shared_rows", "two_layers"])
+    task = pick(ecg.tasks("corrected", [2], ECG_STEPS), "gaussian plain 0.6")
+    together = deviate(task, ["bare_gaussian", "shared_rows"])
     scripted = pick(ecg.tasks("released", [2], ECG_STEPS), "gaussian")
     (_, ours, _), (_, theirs, _) = (
         next(ecg_training.train([each], data_folder)) for each in (together, scripted)
     )
     assert ours == {name: pytest.approx(x, rel=1e-9) for name, x in theirs.items()}
 
-    task = pick(airfoil.tasks("paper", [2], STEPS), "gaussian plain 0.6")
+    task = pick(airfoil.tasks("corrected", [2], STEPS), "gaussian plain 0.6")
     together = deviate(task, ["bare_gaussian", "shared_rows"])
     whole = load_airfoil(data_folder)
     parts = (whole.x_train, whole.y_train, whole.x_test, whole.y_test)
@@ -99,7 +99,7 @@ def test_the_gaussians_deviations_make_the_released_gaussian(data_folder: Path) 
 
 @pytest.mark.parametrize("scheme", ["gaussian plain 0.6", "gaussian symmetric 0.6"])
 def test_a_gaussian_deviation_changes_one_thing(scheme: str) -> None:
-    task = pick(airfoil.tasks("paper", [1]), scheme)
+    task = pick(airfoil.tasks("corrected", [1]), scheme)
     h, matched = task.hyperparameters, levels(task)
     twice = 2.0 if h["symmetric"] else 1.0
     assert matched[1] == pytest.approx(
@@ -113,6 +113,25 @@ def test_a_gaussian_deviation_changes_one_thing(scheme: str) -> None:
     assert rows.hyperparameters["noise"] == "released_gaussian"
 
 
+def test_two_switches_mean_something_for_a_gaussian(data_folder: Path) -> None:
+    """With same_seeds element i of run s is s + i: tensors and neighbouring runs share draws."""
+    seeds, shapes = (3, 4), [(2, 3), (2,)]
+    base = [pick(airfoil.tasks("corrected", [seed]), "gaussian plain 0.6") for seed in seeds]
+    drawn = {}
+    for on in ((), ("one_driver",), ("same_seeds",)):
+        (source,) = perturbations([deviate(t, on) for t in base], shapes, torch.float64)
+        drawn[on] = source.next()
+    for m, n in drawn.values():
+        assert m.shape == n.shape == (2, 8)
+    same = {on: torch.allclose(2.0 * m, n) for on, (m, n) in drawn.items()}  # sigma is 2 mu
+    assert same == {(): False, ("one_driver",): True, ("same_seeds",): False}
+    m, _ = drawn["same_seeds",]
+    assert torch.equal(m[:, :2], m[:, 6:])
+    assert torch.equal(m[0, 1:6], m[1, :5])
+    m, _ = drawn["one_driver",]
+    assert not torch.equal(m[:, :2], m[:, 6:])
+
+
 def switched(protocol: str, scheme: str, *deviations: str, steps: int = 300) -> list[Run]:
     tasks = [task for task in valley.tasks(protocol, [1, 2], steps) if task.scheme == scheme]
     return [
@@ -123,7 +142,7 @@ def switched(protocol: str, scheme: str, *deviations: str, steps: int = 300) -> 
 
 @pytest.mark.parametrize("scheme", ["gd", "gaussian plain 0.7", "mpgd plain 0.7 beta 0.5"])
 def test_the_valley_without_deviations_is_the_papers(scheme: str) -> None:
-    runs = switched("paper", scheme)
+    runs = switched("corrected", scheme)
     expected = [metrics["trace"] for _, metrics, _ in valley_training.train(runs)]
     found = [metrics["trace"] for _, metrics, _ in valley_switches.train(runs)]
     assert found == pytest.approx(expected, rel=1e-11)
@@ -153,7 +172,9 @@ def test_all_switches_of_the_valley_move_as_the_script_does(
 
 def test_the_valleys_noise_follows_its_switches() -> None:
     def drawn(scheme: str, *deviations: str) -> tuple[torch.Tensor, torch.Tensor]:
-        m, n = zip(*valley_switches.noise(switched("paper", scheme, *deviations), 10), strict=True)
+        m, n = zip(
+            *valley_switches.noise(switched("corrected", scheme, *deviations), 10), strict=True
+        )
         return torch.stack(m), torch.stack(n)
 
     m, n = drawn("gaussian plain 0.7")
@@ -187,10 +208,12 @@ def test_a_short_audit_prints_what_the_store_tells_again(
     for name, study in STUDIES.items():
         for case in study.cases:
             rows = by_title[f"audit, {name}, {case.scheme}"]
-            assert [row[0] for row in rows] == [PAPER, *case.alone, TOGETHER]
+            assert [row[0] for row in rows] == [CORRECTED, *case.alone, TOGETHER]
             assert rows[0][2] == ""
-    gap = {row[0]: row[3] for row in by_title[f"audit, airfoil, {PLAIN}"]}
-    assert gap["mse_gap"] != gap["paper"]
+    (_, headings, rows) = next(t for t in listener.tables if t[0] == f"audit, airfoil, {PLAIN}")
+    gap = {row[0]: row[headings.index("RMSE gap")] for row in rows}
+    assert gap["mse_gap"] != gap["corrected"]
+    assert headings[1:5] == ["test RMSE", "minus base", "minus descent", "minus Gaussian"]
 
     before = {path: path.stat().st_mtime_ns for path in context.store.folder.iterdir()}
     gone = next(r for r in records if r.run.experiment == "audit")
@@ -205,10 +228,10 @@ def test_a_short_audit_prints_what_the_store_tells_again(
 def test_the_runs_of_the_experiments_themselves_are_not_run_twice() -> None:
     """The first and the last line, and what is only measured otherwise, belong to their tables."""
     for name, module in (("airfoil", airfoil), ("ecg", ecg), ("valley", valley)):
-        known = {task.key for p in ("paper", "released") for task in module.tasks(p, [1])}
+        known = {task.key for p in ("corrected", "released") for task in module.tasks(p, [1])}
         for case in STUDIES[name].cases:
             for label, (task,) in audit.lines(name, case, [1]).items():
-                own = label in (PAPER, TOGETHER, "mse_gap", "two_layers", "float32")
+                own = label in (CORRECTED, TOGETHER, "mse_gap", "one_layer", "float32")
                 assert (task.key in known) is own
                 assert (task.experiment == "audit") is not own
 

@@ -36,7 +36,9 @@ TINY = REDUCED | {"study": "tiny", "width": 2, "train": 40, "test": 50, "block":
 ON_CPU = TINY | {"device": "cpu"}
 
 
-def task(name: str, protocol: str = "paper", deviations: Sequence[str] = (), **other: Any) -> Run:
+def task(
+    name: str, protocol: str = "corrected", deviations: Sequence[str] = (), **other: Any
+) -> Run:
     """Return the run of a scheme with seed 3."""
     runs = tasks(protocol, [3], ON_CPU | other, deviations)
     return next(run for run in runs if run.scheme == name)
@@ -60,7 +62,7 @@ def same(one: ResNet18, other: ResNet18) -> bool:
 def test_every_printed_row_is_run_and_further_baselines() -> None:
     paper, released = (
         {run.scheme for run in tasks(protocol, [1], FULL | {"device": "cuda"})}
-        for protocol in ("paper", "released")
+        for protocol in ("corrected", "released")
     )
     mpgd = {name for name in cifar10.PRINTED if name.startswith("mpgd")}
     assert len(mpgd) == 8
@@ -69,9 +71,21 @@ def test_every_printed_row_is_run_and_further_baselines() -> None:
     assert sum(name.startswith("gaussian") for name in paper) == 8
 
 
+def test_the_text_perturbs_with_the_printed_signs() -> None:
+    groups = {
+        protocol: make_optimizer(make_model(run), run.hyperparameters, 3).param_groups[0]
+        for protocol in ("text", "corrected")
+        for run in [task("mpgd plain 0.6 beta 0.5", protocol)]
+    }
+    signs = {name: (group["signs"], group["first_sign"]) for name, group in groups.items()}
+    assert signs == {"text": ("product", "positive"), "corrected": ("fresh", "drawn")}
+
+
 def test_the_full_recipe_is_the_papers() -> None:
     run = next(
-        run for run in tasks("paper", [1], FULL | {"device": "cuda"}) if "plain 0.6" in run.scheme
+        run
+        for run in tasks("corrected", [1], FULL | {"device": "cuda"})
+        if "plain 0.6" in run.scheme
     )
     h = run.hyperparameters
     assert (h["width"], h["train"], h["test"], h["block"]) == (64, 50_000, 10_000, 128)
@@ -79,7 +93,7 @@ def test_the_full_recipe_is_the_papers() -> None:
     steps = {r.scheme: r.hyperparameters["steps"] for r in tasks("released", [1], FULL)}
     assert steps["gd"] == 3000
     assert {steps[name] for name in steps if name != "gd"} == {1000}
-    sgd = next(r for r in tasks("paper", [1], FULL) if r.scheme == "sgd")
+    sgd = next(r for r in tasks("corrected", [1], FULL) if r.scheme == "sgd")
     assert sgd.hyperparameters["steps"] == 300
 
 
@@ -90,7 +104,7 @@ def test_it_runs_only_when_named() -> None:
 
 def test_an_unknown_deviation_is_refused() -> None:
     with pytest.raises(ValueError, match=r"deviations must be among .* got \['typo'\]"):
-        tasks("paper", [1], ON_CPU, ["typo"])
+        tasks("corrected", [1], ON_CPU, ["typo"])
 
 
 # --- each deviation alone ----------------------------------------------------------------------
@@ -115,7 +129,7 @@ def test_norm_too_perturbs_the_first_norm_as_well(data_folder: Path) -> None:
 def test_inert_multiplicative_is_mu_zero(data_folder: Path) -> None:
     run = task("mpgd plain 0.6 beta 0.5")
     inert = task("mpgd plain 0.6 beta 0.5", deviations=["inert_multiplicative"])
-    none = Run("cifar10", "paper", run.scheme, {**run.hyperparameters, "mu": 0.0}, run.seed)
+    none = Run("cifar10", "corrected", run.scheme, {**run.hyperparameters, "mu": 0.0}, run.seed)
     one, two, three = (after_a_step(each, data_folder) for each in (run, inert, none))
     assert same(two, three)
     assert not same(one, two)
@@ -242,7 +256,7 @@ def test_a_tiny_study_gives_tables_verdicts_and_no_leftovers(
     context = Context(tmp_path, heard, seeds=1, data=data_folder)
     reproduction.run(context, TINY | {"steps": 2})
     assert "tiny study on cpu" in heard.lines[0]
-    for protocol, count in (("paper", 19), ("released", 11)):
+    for protocol, count in (("corrected", 19), ("released", 11)):
         for title in ("validation accuracy, %", "accuracy gap, %"):
             rows = heard.tables[f"cifar10 (tiny), {protocol}: {title}"]
             assert len(rows) == count

@@ -25,7 +25,7 @@ SCHEMES = ("mpgd symmetric 0.6 beta 0.5", "sgd")
 
 
 def chosen(steps: int) -> list[Run]:
-    every = tasks("paper", [1], TINY | {"steps": steps, "device": "cpu"})
+    every = tasks("corrected", [1], TINY | {"steps": steps, "device": "cpu"})
     return [run for run in every if run.scheme in SCHEMES]
 
 
@@ -91,7 +91,7 @@ def test_a_killed_run_goes_on_with_the_same_bits(tmp_path: Path, data_folder: Pa
 
 @pytest.mark.parametrize(
     ("protocol", "scheme"),
-    [("paper", "sgd"), ("released", "gaussian"), ("released", "mpgd plain 0.7 beta 0.5")],
+    [("corrected", "sgd"), ("released", "gaussian"), ("released", "mpgd plain 0.7 beta 0.5")],
 )
 def test_every_kind_of_run_goes_on_with_the_same_bits(
     protocol: str, scheme: str, tmp_path: Path, data_folder: Path
@@ -155,7 +155,7 @@ cifar10.tasks = lambda *rest: [run for run in every(*rest) if run.scheme in {sch
 cifar10.tell = lambda *rest: None
 cifar10.train = training.train = partial(cifar10.train, every=0.0)
 cifar10.Checkpoint.remove = lambda self: None  # states are kept, to be compared
-cifar10.run(Context(Path(sys.argv[1]), protocol="paper", seeds=1), {study!r})
+cifar10.run(Context(Path(sys.argv[1]), protocols=("corrected",), seeds=1), {study!r})
 names = [open(f"/proc/self/task/{{each}}/comm").read() for each in os.listdir("/proc/self/task")]
 assert not any("gloo" in name for name in names), names  # one would abort when Python ends
 """

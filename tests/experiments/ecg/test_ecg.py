@@ -34,7 +34,7 @@ def test_the_printed_baselines_come_out_to_the_digit(
 def test_every_printed_row_is_run() -> None:
     released = {task.scheme for task in ecg.tasks("released", [1])}
     assert released == set(ecg.PRINTED)
-    paper = ecg.tasks("paper", range(5))
+    paper = ecg.tasks("corrected", range(5))
     assert len(paper) == 2 * 5 * (1 + 1 + 6 + 12 + 1)
     assert set(ecg.PRINTED) - {"gaussian"} <= {task.scheme for task in paper}
     assert {tuple(task.hyperparameters["widths"]) for task in paper} == {
@@ -58,7 +58,7 @@ def test_the_script_and_the_batch_agree(data_folder: Path) -> None:
 def test_a_member_has_the_metrics_it_has_alone(data_folder: Path) -> None:
     tasks = [
         t
-        for t in ecg.tasks("paper", [1, 2], SHORT)
+        for t in ecg.tasks("corrected", [1, 2], SHORT)
         if t.scheme in ("gd", "mpgd plain 0.6 beta 0.5", "mpgd symmetric 0.6 beta 0.5")
         and len(t.hyperparameters["widths"]) == 3
     ]
@@ -81,14 +81,14 @@ def test_a_run_prints_a_table_for_each_depth(
     data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ecg, "GAMMAS", (0.55,))
-    context = Context(tmp_path, seeds=1, data=data_folder, protocol="paper")
+    context = Context(tmp_path, seeds=1, data=data_folder, protocols=("corrected",))
     reproduce(EXPERIMENT, context, SHORT)
-    told = EXPERIMENT.told([context.store.load(run) for run in ecg.tasks("paper", [1], SHORT)])
+    told = EXPERIMENT.told([context.store.load(run) for run in ecg.tasks("corrected", [1], SHORT)])
     titles = [item[0].partition(": ")[0] for item in told if isinstance(item, tuple)]
     assert titles == ["ecg, paper, one hidden layer", "ecg, paper, two hidden layers"]
 
 
-@pytest.mark.parametrize("protocol", ["paper", "released"])
+@pytest.mark.parametrize("protocol", ["corrected", "released"])
 def test_a_curve_passes_through_the_accuracy_of_a_shorter_run(
     data_folder: Path, protocol: str
 ) -> None:

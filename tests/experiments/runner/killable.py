@@ -22,7 +22,7 @@ SIZE = 4  # of a batch
 
 def tasks(steps: int = 200) -> list[Run]:
     """Return 160 runs with eight kinds of noise."""
-    return valley.tasks("paper", range(1, 21), steps)
+    return valley.tasks("corrected", range(1, 21), steps)
 
 
 def train(runs: list[Run], log: Path) -> Iterator[Result]:

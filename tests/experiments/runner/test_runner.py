@@ -33,7 +33,7 @@ Table = dict[str, dict[str, Any]]
 
 
 def tasks(steps: int = 40) -> list[Run]:
-    return valley.tasks("paper", SEEDS, steps)
+    return valley.tasks("corrected", SEEDS, steps)
 
 
 def table(context: Context, train: Any = training.train, size: int = 4, steps: int = 40) -> Table:
@@ -86,7 +86,7 @@ def test_the_bits_are_the_same_whoever_trains(tmp_path: Path) -> None:
     for place, (threads, workers, size) in enumerate([(4, 1, 7), (1, 1, 40), (4, 2, 6)]):
         torch.set_num_threads(threads)
         context = Context(tmp_path / str(place), workers=workers)
-        runs = digits.tasks("paper", [1], 5)
+        runs = digits.tasks("corrected", [1], 5)
         records = complete(context, runs, with_threads, lambda run, size=size: size)
         found.append([(record.metrics, record.curves) for record in records])
         assert torch.get_num_threads() == threads
@@ -225,9 +225,9 @@ def earlier(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_two_sweeps_at_once_make_the_table_of_one(earlier: Path) -> None:
-    runs = [run for name in ("paper", "released") for run in valley.tasks(name, [1], 60)]
+    runs = [run for name in ("corrected", "released") for run in valley.tasks(name, [1], 60)]
     found = stored(earlier)
-    for protocol in ("paper", "released"):
+    for protocol in ("corrected", "released"):
         own = [run for run in runs if run.protocol == protocol]
         alone = {run.canonical: dict(metrics) for run, metrics, _ in training.train(own)}
         assert {key: found[key] for key in alone} == alone
@@ -327,3 +327,21 @@ def test_a_cluster_without_dask_says_what_to_install(
 def test_a_training_that_forgets_a_run_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="training returned no result for"):
         table(Context(tmp_path), lambda runs: iter(()))
+
+
+def start_undisturbed(command: list[str], started: list[str]) -> None:
+    with processes._undisturbed():
+        os.kill(os.getpid(), signal.SIGINT)
+        started.append(subprocess.check_output(command, text=True))
+
+
+def test_ctrl_c_waits_until_a_worker_is_started_and_never_reaches_it() -> None:
+    blocked = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
+    started: list[str] = []
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            start_undisturbed([sys.executable, "-c", blocked], started)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert started == ["True\n"]

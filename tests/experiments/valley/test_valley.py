@@ -56,21 +56,21 @@ def test_descent_stays_where_it_starts_and_every_scheme_is_there(tmp_path: Path)
     found = {(r.run.protocol, r.run.scheme, r.run.seed): r for r in records}
     assert len(found) == 2 * (8 + 5)
     start = training.trace(training.start([1]))
-    descent = found["paper", "gd", 1]
+    descent = found["corrected", "gd", 1]
     assert descent.metrics["trace"] == pytest.approx(float(start))
     assert descent.curves["trace"][0] == pytest.approx(float(start))
-    moved = found["paper", "mpgd plain 0.7 beta 0.5", 1]
+    moved = found["corrected", "mpgd plain 0.7 beta 0.5", 1]
     assert moved.metrics["trace"] != pytest.approx(float(start), rel=1e-4)
 
 
-@pytest.mark.parametrize("protocol", ["paper", "released"])
+@pytest.mark.parametrize("protocol", ["corrected", "released"])
 def test_paths_through_the_landscape_end_where_the_runs_end(protocol: str) -> None:
     tasks = [
         replace(task, hyperparameters={**task.hyperparameters, "part": "landscape"})
         for task in valley.tasks(protocol, [1], 40)
     ]
     paths = {task.scheme: curves for task, _, curves in training.follow(tasks)}
-    d = training.DIMENSION if protocol == "paper" else 1
+    d = training.DIMENSION if protocol == "corrected" else 1
     for task, metrics, _ in training.train(valley.tasks(protocol, [1], 40)):
         u, v = (paths[task.scheme][name] for name in ("u", "v"))
         assert len(u) == len(v) == 1 + 40 // training.THINNED

@@ -6,7 +6,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from mpgd.experiments.airfoil.runs import FIXED
+from mpgd.experiments.airfoil.runs import FIXED, is_random
+from mpgd.experiments.data.small import AUTHORS
 from mpgd.experiments.data.small import airfoil as load_split
 from mpgd.experiments.data.sources import Split
 from mpgd.experiments.nets.layout import Layout, mean_square
@@ -32,14 +33,22 @@ def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
     together = [run for run in runs if not is_scripted(run)]
     if not together:
         return
-    split = _in(torch.float64, split)
+    own = [load_split(data, run.hyperparameters.get("split", AUTHORS)) for run in together]
+    split = stacked(own) if any(map(is_random, together)) else _in(torch.float64, split)
     problem = Problem(Layout(tuple(FIXED["widths"]), torch.relu), split, mean_square, torch.float32)
     trained = train_nets(problem, together)
-    x = trained.after if together[0].protocol == "paper" else trained.before
-    on_train, on_test = (problem.layout.outputs(x, part) for part in (split.x_train, split.x_test))
+    x = trained.before if together[0].protocol == "released" else trained.after
     for row, task in enumerate(together):
+        net, mine = x[row : row + 1], own[row]
+        on_train, on_test = (problem.layout.outputs(net, x) for x in (mine.x_train, mine.x_test))
         curves = {"step": trained.moments, "train_mse": trained.curve[:, row]}
-        yield task, metrics(on_train[row], on_test[row], split), curves
+        yield task, metrics(on_train[0], on_test[0], mine), curves
+
+
+def stacked(splits: list[Split]) -> Split:
+    """Return splits as one, in which every net has data of its own."""
+    parts = zip(*((s.x_train, s.y_train, s.x_test, s.y_test) for s in splits), strict=True)
+    return Split(*(torch.stack(part).contiguous() for part in parts))
 
 
 def metrics(on_train: Tensor, on_test: Tensor, split: Split) -> dict[str, float]:

@@ -15,6 +15,7 @@ from mpgd.experiments.ecg.runs import DEPTHS
 from mpgd.experiments.store import Run
 from mpgd.noise import ChaoticNoise
 
+OF_A_GAUSSIAN: Final = ("same_seeds", "one_driver")  # switches that mean something for it
 DEVIATIONS: Final = {
     "control": "none: the text's noise, with orbits computed by powers",
     "iterated_start": "orbits start at a uniform draw iterated 10,000 times",
@@ -29,7 +30,7 @@ DEVIATIONS: Final = {
     "bare_gaussian": "the Gaussian has prefactor eta (in the valley 1) and unit variance",
     "shared_rows": "all rows of a matrix get the same additive noise, the sums of its columns",
     "gaussian_means": "the Gaussian has mean 10 on u and 1 elsewhere",
-    "two_layers": "a second hidden layer",
+    "one_layer": "one hidden layer, as the text says; the scripts have two",
     "float32": "float32, one net at a time, measured before the last step",
     "early_metrics": "measured before the last step",
     "mse_gap": "the gap is the test RMSE minus the train MSE",
@@ -41,22 +42,25 @@ DEVIATIONS: Final = {
 
 
 def deviate(task: Run, on: Collection[str]) -> Run:
-    """Return a net's run of protocol ``paper`` with deviations switched on.
+    """Return a net's run of protocol ``corrected`` with deviations switched on.
 
     Examples:
         >>> from mpgd.experiments.airfoil.runs import tasks
-        >>> task = tasks("paper", [1])[-2]
+        >>> task = tasks("corrected", [1])[-2]
         >>> deviate(task, ["early_sign"]).hyperparameters["switches"]
         ['early_sign']
     """
     h = dict(task.hyperparameters)
-    switches = [name for name in SWITCHES if name in on]
+    possible = SWITCHES if h["noise"] == "chaotic" else OF_A_GAUSSIAN
+    switches = [name for name in possible if name in on]
+    if h["noise"] == "chaotic" and (switches or "control" in on):
+        h["noise"] = "switched"
     if switches or "control" in on:
-        h |= {"noise": "switched", "switches": switches}
+        h["switches"] = switches
     if "lower_sigma" in on:
         h["sigma"] = RELEASED_LOWER[1]
-    if "two_layers" in on:
-        h["widths"] = DEPTHS["two hidden layers"]
+    if "one_layer" in on:
+        h["widths"] = DEPTHS["one hidden layer"]
     if h["noise"] == "matched":
         h |= _gaussian(h, on)
     protocol = "released" if "early_metrics" in on else task.protocol

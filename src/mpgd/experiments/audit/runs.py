@@ -1,31 +1,33 @@
 """The cases of the audit: rows of the experiments' tables, and the deviations tried on them."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
 from mpgd.experiments import Context, airfoil, ecg, valley
+from mpgd.experiments.airfoil.runs import is_random
 from mpgd.experiments.airfoil.runs import tasks as airfoil_tasks
-from mpgd.experiments.audit.deviations import deviate
+from mpgd.experiments.audit.deviations import OF_A_GAUSSIAN, deviate
 from mpgd.experiments.banks.released import SWITCHES
-from mpgd.experiments.ecg.runs import DEPTHS, FIXED
+from mpgd.experiments.ecg.runs import FIXED, PRIMARY
 from mpgd.experiments.ecg.runs import tasks as ecg_tasks
-from mpgd.experiments.experiment import Experiment, Table
+from mpgd.experiments.experiment import Experiment
 from mpgd.experiments.schema import Needs
 from mpgd.experiments.schemes import Scheme
-from mpgd.experiments.statistics import Difference, Summary, by_seed, paired, summary
-from mpgd.experiments.store import Record, Run
+from mpgd.experiments.statistics import Columns
+from mpgd.experiments.store import Run
 from mpgd.experiments.valley import switches
 from mpgd.experiments.valley.runs import tasks as valley_tasks
 
 Tasks = Callable[[str, Sequence[int], int | None], list[Run]]  # of protocol, seeds and steps
 
-PAPER, TOGETHER = "paper", "all together"  # the first and the last row of a table
+CORRECTED, TOGETHER = "corrected", "all together"  # the first and the last row of a table
 SYMMETRIC: Final = ("control", *SWITCHES)
 PLAIN: Final = tuple(name for name in SYMMETRIC if name != "same_delta")
 MEASURED: Final = ("early_metrics", "mse_gap")
-TEXT: Final = {"ecg": DEPTHS["one hidden layer"]}  # widths, where ``paper`` has several nets
+SCRIPTS_GAUSSIAN: Final = ("bare_gaussian", "shared_rows")
+WIDTHS: Final = {"ecg": PRIMARY}  # of the net that is audited, where there are several
 
 GD: Final = Scheme()
 GAUSSIAN: Final = Scheme("matched", False, 0.6)
@@ -44,8 +46,8 @@ class Case:
         if task.protocol == "released" and self.scheme.kind == "gaussian":
             return Scheme.of(task).kind == "gaussian"
         widths = task.hyperparameters.get("widths")
-        text = TEXT.get(task.experiment, widths) if task.protocol == "paper" else widths
-        return task.scheme == str(self.scheme) and widths == text
+        own = WIDTHS.get(task.experiment, widths)
+        return task.scheme == str(self.scheme) and widths == own and not is_random(task)
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Study:
 
     experiment: Experiment  # what it is
     tasks: Tasks
-    metrics: Mapping[str, tuple[str, int]]  # what is shown: its title and digits
+    metrics: tuple[Columns, ...]  # what is shown
     cases: tuple[Case, ...]  # the rows
 
 
@@ -66,10 +68,11 @@ STUDIES: Final = {
     "airfoil": Study(
         airfoil.EXPERIMENT,
         _of(airfoil_tasks),
-        {"test_rmse": ("test RMSE", 4), "gap": ("RMSE gap", 4)},
+        (Columns("test_rmse", "test RMSE", 4), Columns("gap", "RMSE gap", 4)),
         (
             Case(GD, ("float32", *MEASURED)),
-            Case(GAUSSIAN, ("bare_gaussian", "shared_rows", *MEASURED)),
+            Case(GAUSSIAN, (*SCRIPTS_GAUSSIAN, *OF_A_GAUSSIAN, "lower_sigma", *MEASURED)),
+            Case(replace(GAUSSIAN, symmetric=True), (*OF_A_GAUSSIAN, *MEASURED)),
             Case(MPGD, (*PLAIN, "lower_sigma", *MEASURED)),
             Case(replace(MPGD, symmetric=True), (*SYMMETRIC, *MEASURED)),
         ),
@@ -77,18 +80,19 @@ STUDIES: Final = {
     "ecg": Study(
         ecg.EXPERIMENT,
         _of(ecg_tasks, lambda steps: FIXED | {"steps": steps, "stop": steps // 2}),
-        {"test_accuracy": ("test accuracy, %", 2)},
+        (Columns("test_accuracy", "test accuracy, %", 2, better="higher"),),
         (
-            Case(GD, ("two_layers",)),
-            Case(GAUSSIAN, ("bare_gaussian", "shared_rows", "two_layers")),
-            Case(MPGD, (*PLAIN, "two_layers")),
-            Case(replace(MPGD, symmetric=True), (*SYMMETRIC, "two_layers")),
+            Case(GD, ("one_layer",)),
+            Case(GAUSSIAN, (*SCRIPTS_GAUSSIAN, *OF_A_GAUSSIAN, "one_layer")),
+            Case(replace(GAUSSIAN, symmetric=True), (*OF_A_GAUSSIAN, "one_layer")),
+            Case(MPGD, (*PLAIN, "one_layer")),
+            Case(replace(MPGD, symmetric=True), (*SYMMETRIC, "one_layer")),
         ),
     ),
     "valley": Study(
         valley.EXPERIMENT,
         _of(valley_tasks),
-        {"trace": ("final trace of the Hessian", 1)},
+        (Columns("trace", "final trace of the Hessian", 1),),
         (
             Case(GD, ("scalar_u",)),
             Case(replace(GAUSSIAN, gamma=0.7), switches.GAUSSIAN + switches.MOTION),
@@ -110,7 +114,7 @@ def wanted(context: Context, steps: int | None = None) -> list[Run]:
 
 
 def all_tasks(protocol: str, seeds: Sequence[int], steps: int | None = None) -> list[Run]:
-    """Return the runs of all studies; every one has both protocols."""
+    """Return the runs of all studies; each has two protocols, whichever is asked for."""
     return [run for name in STUDIES for run in tasks(name, seeds, steps)]
 
 
@@ -137,13 +141,18 @@ def lines(
 ) -> dict[str, list[Run]]:
     """Return the runs of every line of a case's table; ``steps`` shortens them, for a test."""
     first, last = (
-        [task for task in STUDIES[name].tasks(protocol, seeds, steps) if case.holds(task)]
-        for protocol in ("paper", "released")
+        [task for task in _tasks(name, protocol, tuple(seeds), steps) if case.holds(task)]
+        for protocol in ("corrected", "released")
     )
     alone = {name: [_with(each, name) for each in first] for name in case.alone}
     if "float32" in alone:  # which the scripts' descent is, apart from how its gap is defined
         alone["float32"] = last
-    return {PAPER: first, **alone, TOGETHER: last}
+    return {CORRECTED: first, **alone, TOGETHER: last}
+
+
+@lru_cache(maxsize=8)  # all cases of a study ask for the same
+def _tasks(name: str, protocol: str, seeds: tuple[int, ...], steps: int | None) -> list[Run]:
+    return STUDIES[name].tasks(protocol, seeds, steps)
 
 
 def _with(task: Run, deviation: str) -> Run:
@@ -151,70 +160,7 @@ def _with(task: Run, deviation: str) -> Run:
     if deviation == "mse_gap":  # another number of the same run
         return task
     changed = task if task.experiment == "valley" else deviate(task, [deviation])
-    if deviation == "two_layers":  # which ``paper`` has too
+    if deviation == "one_layer":  # which ``corrected`` has too
         return changed
     h = {**changed.hyperparameters, "study": task.experiment, "deviations": [deviation]}
     return replace(changed, experiment="audit", hyperparameters=h)
-
-
-@dataclass(frozen=True)
-class Compared:
-    """A case's runs beside those of the text's protocol."""
-
-    study: str  # the experiment it belongs to
-    scheme: Scheme  # its row there
-    metrics: Sequence[tuple[str, int]]  # what is shown: its title and digits
-    lines: Mapping[str, Sequence[tuple[Summary, Difference | None]]]  # numbers, difference to paper
-
-    @property
-    def table(self) -> Table:
-        """The same as a table."""
-        columns = [title for what, _ in self.metrics for title in (what, "minus paper")]
-        rows = [[label, *self._texts(line)] for label, line in self.lines.items()]
-        return f"audit, {self.study}, {self.scheme}", ["deviation", *columns], rows
-
-    def _texts(self, line: Sequence[tuple[Summary, Difference | None]]) -> Iterator[str]:
-        for (_, digits), (ours, difference) in zip(self.metrics, line, strict=True):
-            yield ours.text(digits)
-            yield difference.text(digits) if difference else ""
-
-
-def told(records: Iterable[Record]) -> list[Table]:
-    """Return the table of every case with runs among ``records``, of the audit and its studies."""
-    return [case.table for case in compared(records)]
-
-
-def compared(records: Iterable[Record]) -> list[Compared]:
-    """Return every case with runs among ``records``, of the size that most have."""
-    held = {record.run.key: record for record in records}
-    ours = [record.run for record in held.values() if record.run.experiment == "audit"]
-    found = []
-    for name, study in STUDIES.items():
-        mine = [run for run in ours if study_of(run) == name]
-        counted = Counter(run.hyperparameters["steps"] for run in mine)
-        for case in study.cases if mine else ():
-            seeds, steps = sorted({run.seed for run in mine}), counted.most_common(1)[0][0]
-            kept = {
-                label: [held[task.key] for task in each if task.key in held]
-                for label, each in lines(name, case, seeds, steps).items()
-            }
-            if kept[PAPER]:
-                found.append(_compared(name, case, study, kept))
-    return found
-
-
-def _compared(name: str, case: Case, study: Study, kept: Mapping[str, list[Record]]) -> Compared:
-    started = {record.run.seed for record in kept[PAPER]}
-    shown = [label for label, own in kept.items() if {r.run.seed for r in own} & started]
-    found = {label: [_line(metric, label, kept) for metric in study.metrics] for label in shown}
-    return Compared(name, case.scheme, tuple(study.metrics.values()), found)
-
-
-def _line(
-    metric: str, label: str, kept: Mapping[str, list[Record]]
-) -> tuple[Summary, Difference | None]:
-    """Return a line's numbers of one metric; some lines show the scripts' own gap."""
-    own = "released_gap" if metric == "gap" and label in ("mse_gap", TOGETHER) else metric
-    ours = by_seed(kept[label], own)
-    difference = None if label == PAPER else paired(ours, by_seed(kept[PAPER], metric))
-    return summary(ours.values()), difference

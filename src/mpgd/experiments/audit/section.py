@@ -6,15 +6,26 @@ from typing import Any, Final
 
 import numpy as np
 
+from mpgd.experiments.audit.compared import BASE, Compared, Line, compared
 from mpgd.experiments.audit.deviations import DEVIATIONS
-from mpgd.experiments.audit.runs import PAPER, TOGETHER, Compared, compared
-from mpgd.experiments.content.blocks import Block, Panel, Plate, Table, Text, panel
+from mpgd.experiments.audit.runs import CORRECTED, TOGETHER
+from mpgd.experiments.content.blocks import (
+    Block,
+    Cell,
+    Column,
+    Panel,
+    Plate,
+    Table,
+    Text,
+    panel,
+)
 from mpgd.experiments.content.style import BLUE, GREY, RED
-from mpgd.experiments.content.tables import table
-from mpgd.experiments.statistics import Difference
+from mpgd.experiments.content.tables import cell
+from mpgd.experiments.statistics import RULE, Difference
 from mpgd.experiments.store import Record
 
-MEANINGS: Final = DEVIATIONS | {PAPER: "the text's protocol", TOGETHER: "the scripts' protocol"}
+PLAIN: Final = {CORRECTED: "none: the corrected protocol", TOGETHER: "the scripts' protocol"}
+MEANINGS: Final = DEVIATIONS | PLAIN
 NAMES: Final = {"airfoil": "Airfoil", "ecg": "ECG", "valley": "Valley"}
 MANY: Final = 6  # rows of a table that is worth a picture
 
@@ -24,36 +35,69 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     found = compared(records)
     panels = tuple(panel for case in found for panel in _panels(case))
     caption = (
-        "What each deviation changes against the text's protocol, with 95 % intervals; orange "
-        "where the interval leaves out 0."
+        "What each deviation changes against its base, with 95 % intervals; orange where the "
+        "interval leaves out 0."
     )
     return [
         Text(
-            "The released scripts do not do what the text says. Starting from the text's protocol, "
-            "each deviation is switched on alone, then all together, with the same seeds; "
-            "differences to the text's protocol are paired by seed, with 95 % intervals."
+            "The released scripts do not do what the text says. Starting from the corrected "
+            "protocol, each deviation is switched on alone, then all together, with the same "
+            "seeds. A line of MPGD stands beside its base (`control` for deviations of the noise, "
+            "which the same code draws, else `corrected`) and beside descent and the Gaussian "
+            "under the same deviation, or themselves where it does not concern them. Differences "
+            "are paired by seed, with 95 % intervals. A verdict is on being better than that "
+            "rival. A deviation alone makes a gain if it is better than all three."
         ),
+        Text(RULE),
+        *(Text(line) for line in map(_gains, found) if line),
         *([Plate("audit", caption, panels)] if panels else ()),
         *map(_table, found),
     ]
 
 
+def _gains(case: Compared) -> str:
+    """Return in words which deviations alone make a gain, for every metric of MPGD."""
+    if case.case.scheme.kind != "mpgd":
+        return ""
+    said = []
+    for place, line in enumerate(case.lines[CORRECTED]):
+        alone = [label for label in case.lines if label not in (*PLAIN, "control")]
+        makers = [label for label in alone if case.lines[label][place].is_gain]
+        named = ", ".join(makers) or f"none of {len(alone)} deviations"
+        said.append(f"in {line.columns.title} {named}")
+    return f"Makes a gain alone, {_named(case)}: {'; '.join(said)}."
+
+
 def _table(case: Compared) -> Table:
-    _, headings, rows = case.table
-    body = [[row[0], MEANINGS.get(row[0], ""), *row[1:]] for row in rows]
-    return table(_named(case), [headings[0], "meaning", *headings[1:]], body)
+    metrics = [line.columns.title for line in case.lines[CORRECTED]]
+    own = ("ours", *(f"− {rival}" for rival in case.rivals))
+    columns = [Column("deviation"), Column("meaning")]
+    columns += [Column(title, metric) for metric in metrics for title in own]
+    rows = (
+        (Cell(label), Cell(MEANINGS[label]), *(c for line in each for c in _cells(case, line)))
+        for label, each in case.lines.items()
+    )
+    return Table(_named(case), tuple(columns), tuple(rows))
+
+
+def _cells(case: Compared, line: Line) -> Iterator[Cell]:
+    yield cell(case.own(line))
+    for rival, text in zip(case.rivals, case.differences(line), strict=True):
+        judged = line.verdicts.get(rival)
+        yield cell(text, judged.word if judged else None)
 
 
 def _named(case: Compared) -> str:
-    return f"{NAMES[case.study]}, {case.scheme}"
+    return f"{NAMES[case.study]}, {case.case.scheme}"
 
 
 def _panels(case: Compared) -> Iterator[Panel]:
     if len(case.lines) < MANY:
         return
-    for place, (metric, _) in enumerate(case.metrics):
-        pairs = {label: line[place][1] for label, line in case.lines.items()}
+    for place, line in enumerate(case.lines[CORRECTED]):
+        pairs = {label: each[place].difference(BASE) for label, each in case.lines.items()}
         differences = {label: found for label, found in pairs.items() if found}
+        metric = line.columns.title
         alt = f"{_named(case)}: change of {metric} by each deviation."
         yield panel(alt, _draw, differences, _named(case), metric, left=0.34)
 

@@ -1,8 +1,9 @@
 """What perturbs many runs at once: m and n of every step, by the noise each run names.
 
     none               plain descent
-    chaotic            MPGD with ``gamma``, ``beta``, ``symmetric``
-    matched            Gaussian with the prefactor and the per-step variance of that MPGD
+    chaotic            MPGD with ``gamma``, ``beta``, ``symmetric``, ``signs``, ``first_sign``
+    matched            Gaussian with the prefactor and the per-step variance of that MPGD; of the
+                       authors' ``switches`` it can have one_driver and same_seeds
     langevin           Gaussian with prefactor eta^(1/2) and unit variance
     switched           the authors' noise with ``switches`` on, see `banks.released`
     released_gaussian  the authors' Gaussian, prefactor eta
@@ -66,13 +67,16 @@ def driver(run: Run) -> tuple[Hashable, ...]:
 
     Examples:
         >>> driver(Run("x", "paper", "mpgd", {"noise": "chaotic", "gamma": 0.6, "beta": 0.5}, 1))
-        ('chaotic', 0.6, 0.5)
+        ('chaotic', 0.6, 0.5, None, None)
     """
     h = run.hyperparameters
     noise = h.get("noise", "none")
     if noise in ("matched", "langevin"):
-        return ("gaussian",)
-    names = {"chaotic": ("gamma", "beta"), "switched": ("gamma", "beta", "symmetric", "switches")}
+        return ("gaussian", *h.get("switches", ()))
+    names = {
+        "chaotic": ("gamma", "beta", "signs", "first_sign"),
+        "switched": ("gamma", "beta", "symmetric", "switches"),
+    }
     parts = (h.get(name) for name in names.get(str(noise), ()))
     return noise, *(tuple(part) if isinstance(part, list) else part for part in parts)
 
@@ -117,7 +121,9 @@ class Orbits:
         self.symmetric = torch.tensor([run.hyperparameters["symmetric"] for _, run in rows])
         seeds, self.places = _places(rows)
         drivers = range(4 if self.symmetric.any() else 2)
-        self.bank = NoiseBank(ChaoticNoise(h["gamma"], h["beta"]), seeds, shapes, drivers)
+        rules = {name: h[name] for name in ("signs", "first_sign") if name in h}
+        noise = ChaoticNoise(h["gamma"], h["beta"], **rules)
+        self.bank = NoiseBank(noise, seeds, shapes, drivers)
         self.dtype = dtype
 
     def next(self) -> tuple[Tensor, Tensor]:
@@ -140,17 +146,30 @@ class Orbits:
 
 
 class Normals:
-    """Gaussian noise; the level holds its standard deviation, so all schemes share the draws."""
+    """Gaussian noise; the level holds its standard deviation, so all schemes share the draws.
+
+    Two of the authors' switches mean something for it: with one_driver both terms get the same
+    draw, with same_seeds element i of any tensor in run s gets draw s + i.
+    """
 
     def __init__(self, rows: Rows, shapes: Shapes, dtype: torch.dtype) -> None:
         self.rows, self.mu, self.sigma = _columns(rows)
+        switches = rows[0][1].hyperparameters.get("switches", ())
+        drivers = (0,) if "one_driver" in switches else (0, 1)
         seeds, self.places = _places(rows)
-        self.bank, self.dtype = NoiseBank(GaussianNoise(1.0), seeds, shapes, (0, 1)), dtype
+        self.columns: Tensor | None = None
+        if "same_seeds" in switches:
+            sizes = [prod(shape) for shape in shapes]
+            element = torch.cat([torch.arange(size) for size in sizes])
+            self.columns = torch.tensor([run.seed for _, run in rows])[:, None] + element
+            seeds, shapes = [0], [(max(seeds) + max(sizes),)]
+        self.bank, self.dtype = NoiseBank(GaussianNoise(1.0), seeds, shapes, drivers), dtype
 
     def next(self) -> tuple[Tensor, Tensor]:
         """Return m and n of this step."""
-        v1, v2 = self.bank.next()[:, self.places]
-        return term(self.mu, v1, None, self.dtype), term(self.sigma, v2, None, self.dtype)
+        drawn = self.bank.next()
+        v = drawn[:, self.places] if self.columns is None else drawn[:, 0, self.columns]
+        return term(self.mu, v[0], None, self.dtype), term(self.sigma, v[-1], None, self.dtype)
 
 
 class Tables:

@@ -12,14 +12,16 @@ The mini-batch reference has Nesterov momentum 0.9, weight decay 0.0005, a warm-
 a cosine over 300. Reduced study: `REDUCED`, a narrow network and few small images; its numbers are
 no estimate of the paper's. A killed run goes on from its last checkpoint with the same bits.
 
-Protocol ``paper`` follows the text: correct noise, the gap of the final network on images as they
-are. Protocol ``released`` has the authors' noise, and every deviation of their script that
-`DEVIATIONS` names; descent of as many steps as the others stands beside their longer one. Its
-Gaussian comes from our generator, so that only its law is theirs.
+Protocol ``text`` follows the text: printed signs, the gap of the final network on images as they
+are. Protocol ``corrected`` is the same with fresh signs. Protocol ``released`` has the authors'
+noise, and every deviation of their script that `DEVIATIONS` names; descent of as many steps as the
+others stands beside their longer one. Its Gaussian comes from our generator, so that only its law
+is theirs.
 
 Reference: Lim, Wan & Simsekli (2022), Section 5.3 and Appendix F.3.
 """
 
+from mpgd.experiments import PROTOCOLS
 from mpgd.experiments.cifar10.reproduction import run
 from mpgd.experiments.cifar10.runs import COMPARISON, ONE_STEP, tasks
 from mpgd.experiments.cifar10.section import blocks
@@ -42,9 +44,12 @@ EXPERIMENT = Experiment(
     train=train_all,
     told=COMPARISON.told,
     needs=lambda run: TIMED if run.hyperparameters.get("study") == ONE_STEP else NEEDS,
+    protocols=PROTOCOLS,
     section=Part("CIFAR-10", blocks, place=6),
     data=(BINARY,),
     on_request=True,
     largest=lambda run: 1,
     run=run,
+    seconds=8.0,
+    devices=("cpu", "cuda"),
 )

@@ -29,7 +29,7 @@ OPTIMIZERS: Final = {  # noise of a run: keywords of MPGD
     "matched": {"noise": "gaussian", "scaling": "matched"},
     "langevin": {"noise": "gaussian", "scaling": "langevin"},
 }
-SETTINGS: Final = ("mu", "sigma", "gamma", "beta", "symmetric")
+SETTINGS: Final = ("mu", "sigma", "gamma", "beta", "symmetric", "signs", "first_sign")
 
 
 def make_optimizer(model: ResNet18, h: Mapping[str, Any], seed: int) -> MPGD:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from mpgd.experiments.banks.released import SWITCHES
 from mpgd.experiments.comparison import Comparison
-from mpgd.experiments.schemes import Scheme, matched, mpgd, runs_of
+from mpgd.experiments.schemes import Scheme, chaotic, matched, mpgd, runs_of
 from mpgd.experiments.statistics import Columns, column, grouped
 from mpgd.experiments.store import Record, Run
 
@@ -84,7 +84,7 @@ def tasks(
     """Return every row of the paper's table for these seeds, and further baselines.
 
     ``study`` is the size, such as `FULL`, and the device. ``deviations`` are names in `DEVIATIONS`;
-    by default all if ``released``, none if ``paper``.
+    by default all if ``released``, else none.
     """
     if deviations is None:
         deviations = list(DEVIATIONS) if protocol == "released" else []
@@ -98,18 +98,21 @@ def tasks(
 def schemes(protocol: str, steps: int = FULL["steps"], longer: bool | None = None) -> list[Scheme]:
     """Return the schemes of a protocol; ``longer`` is whether descent takes more steps."""
     released = protocol == "released"
-    baselines = _released() if released else _paper(steps)
+    baselines = _released() if released else _ours(protocol, steps)
     if longer if longer is not None else released:
         baselines = [replace(Scheme(), steps=LONGER * steps), SHORT, *baselines[1:]]
     return baselines
 
 
-def _paper(steps: int) -> list[Scheme]:
+def _ours(protocol: str, steps: int) -> list[Scheme]:
+    chaotics = mpgd(GAMMAS, [BETA], chaotic(protocol, **LEVEL))
+    if protocol == "text":
+        return [Scheme(), *matched(GAMMAS, **LEVEL), *chaotics]
     return [
         Scheme(),
         Scheme("langevin", **LEVEL),
         *matched(GAMMAS, **LEVEL),
-        *mpgd(GAMMAS, [BETA], Scheme("chaotic", **LEVEL)),
+        *chaotics,
         Scheme("mini-batches", steps=round(EPOCHS * steps)),
     ]
 

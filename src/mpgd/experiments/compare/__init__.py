@@ -43,4 +43,5 @@ EXPERIMENT = Experiment(
     largest=lambda run: LARGEST,
     figures=blocks,
     run=run,
+    seconds=7.0,
 )

@@ -28,5 +28,5 @@ def draw_task(ax: Any, lines: Sequence[Line]) -> None:
     ax.axvline(0.0, color=GREY, lw=0.8, ls=":")
     task = lines[0].task
     good = "left" if task.better == "lower" else "right"
-    ax.set(title=task.title, xlabel=f"{task.score}, minus descent ({good} is better)")
+    ax.set(title=task.title, xlabel=f"{task.score}, minus descent;\n{good} is better")
     ax.set_yticks(range(len(own)), [line.method.title for line in reversed(own)], fontsize=6.5)

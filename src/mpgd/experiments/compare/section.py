@@ -24,7 +24,7 @@ from mpgd.experiments.content.tables import told as as_told
 from mpgd.experiments.experiment import Said
 from mpgd.experiments.store import Record, Run
 
-HEADS: Final = ("method", "tuned", "score", "against", "difference", "corrected p", "", "diverged")
+HEADS: Final = ("method", "tuned", "score", "against", "change", "Holm p", "", "diverged")
 KNOBS: Final = {"weight_decay": "w", "rho": "rho", "batch": "batch"}
 
 

@@ -1,19 +1,32 @@
 """What the sections of the paper's tables share: protocols, settings and verdicts."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from mpgd.experiments import EXPERIMENTS, load
 from mpgd.experiments.comparison import Comparison, IncompleteError
-from mpgd.experiments.content.blocks import Basis, Finding, Findings, Missing
+from mpgd.experiments.content.blocks import Basis, Block, Finding, Findings, Missing
 from mpgd.experiments.content.choose import chosen
-from mpgd.experiments.content.tables import Setting
+from mpgd.experiments.content.tables import AS_PRINTED, Setting, findings_table
 from mpgd.experiments.statistics import RULE, Columns, Verdict, by_scheme
 from mpgd.experiments.store import Record, Run
 
-PROTOCOLS: Final = {"paper": "as the text says", "released": "as the scripts ran"}
+PROTOCOLS: Final = {
+    "text": "as the text says",
+    "corrected": "with corrected signs",
+    "released": "as the scripts ran",
+}
+BASIS: Final[dict[str, Basis]] = {  # what a protocol's verdicts count as
+    "text": "stated",
+    "corrected": "corrected",
+    "released": "scripts",
+}
 BASES: Final[dict[str, Basis]] = {"product": "stated", "fresh": "corrected"}  # sign rules
+NOT_RUN: Final = "text to the letter: not run"
+WORSE: Final = "rows that the paper prints as worse than the rival"
+POOLED: Final = "Summary, not counted: means over several rows, judged together"
 ByProtocol = Mapping[str, Sequence[Record]]
 
 
@@ -69,35 +82,61 @@ def settings(held: ByProtocol, columns: Mapping[str, Columns]) -> list[Setting]:
     ]
 
 
-def findings(
-    held: ByProtocol, headline: str, comparison: Comparison, titles: Mapping[str, str] = PROTOCOLS
-) -> tuple[Finding, ...]:
-    """Return the verdicts under each protocol; one whose sweep is not finished has none."""
-    found: list[Finding] = []
+def judged(
+    held: ByProtocol,
+    headlines: Mapping[str, str],
+    comparison: Comparison,
+    uncounted: Container[str] = (),
+) -> list[Block]:
+    """Return the verdicts on every row, and those on means over rows as a table, not counted.
+
+    Verdicts stand under the headline of the first word that their claim contains. Those on what
+    ``uncounted`` names, no test of what the paper states, are counted for themselves. A protocol
+    whose sweep is not finished has none.
+    """
+    rows: list[Finding] = []
+    pooled: list[Finding] = []
     for name, own in held.items():
+        title, basis = PROTOCOLS.get(name, name), _basis(own[0].run, name in uncounted)
+        make = partial(finding, setting=title, basis=basis, digits=comparison.digits)
         try:
-            judged = comparison.verdicts(own)
+            pooled += [make("", verdict=verdict) for verdict in comparison.pooled(own)]
         except IncompleteError:
             continue
-        digits = comparison.digits
-        found += [finding(headline, titles.get(name, name), verdict, digits) for verdict in judged]
-    return tuple(found)
+        for columns in comparison.measures(own[0].run.protocol):
+            rows += [make("", verdict=verdict) for verdict in comparison.rows(own, columns)]
+    found = Findings(RULE, under(rows, headlines))
+    return [found, *([findings_table(Findings("", tuple(pooled)), POOLED)] if pooled else ())]
 
 
-def judged(held: ByProtocol, headlines: Mapping[str, str], comparison: Comparison) -> Findings:
-    """Return these verdicts, each under the headline of the first word that its claim contains."""
-    return Findings(RULE, under(findings(held, "", comparison), headlines))
+def _basis(run: Run, is_uncounted: bool) -> Basis:
+    return "elsewhere" if is_uncounted else BASIS.get(run.protocol, "elsewhere")
 
 
-def finding(headline: str, setting: str, verdict: Verdict, digits: int) -> Finding:
+def finding(
+    headline: str, verdict: Verdict, setting: str, digits: int, basis: Basis = "elsewhere"
+) -> Finding:
     """Return a verdict of the statistics as one of the report."""
-    basis: Basis = "stated" if setting.startswith(PROTOCOLS["paper"]) else "scripts"
     return Finding(headline, setting, verdict.claim, verdict.word, verdict.reason(digits), basis)
 
 
 def under(found: Iterable[Finding], headlines: Mapping[str, str]) -> tuple[Finding, ...]:
-    """Return the findings, each under the headline of the first word its claim contains."""
-    return tuple(
-        replace(one, headline=next(h for word, h in headlines.items() if word in one.claim))
-        for one in found
-    )
+    """Return the findings, each under the headline of the first word its claim contains.
+
+    What the paper itself prints as worse than a rival is no claim that MPGD is better.
+    """
+    return tuple(replace(one, headline=_headline(one.claim, headlines)) for one in found)
+
+
+def _headline(claim: str, headlines: Mapping[str, str]) -> str:
+    found = next(text for word, text in headlines.items() if word in claim)
+    return f"{found.split(':')[0]}: {WORSE}" if claim.endswith(AS_PRINTED) else found
+
+
+def without_text(name: str, records: Sequence[Record]) -> tuple[Missing, ...]:
+    """Return how to run the paper's text to the letter, with as many seeds, where it was not."""
+    if any(record.run.protocol == "text" for record in records):
+        return ()
+    seeds = len({record.run.seed for record in records})
+    told = f"The paper's {NOT_RUN}. To run it:"
+    return (Missing(told, command(name, options=f"--protocol text --seeds {seeds}")),)

@@ -2,8 +2,10 @@
 
 A table of schemes has a row for each scheme: what the paper prints, and under every setting our
 mean and standard deviation and the paired differences to descent and to the Gaussian, each with its
-interval and the verdict on the paper's claim that the scheme is better. The verdicts of a table
-under one setting are judged together.
+interval. A comparison that the paper prints has a verdict of its own: is the scheme better than its
+rival, or worse where the paper's own number is worse. Where it prints no number of a measure, the
+claim is that every row of MPGD is better. The verdicts of a table under one setting are judged
+together.
 """
 
 import re
@@ -13,7 +15,6 @@ from typing import Final
 
 from mpgd.experiments import statistics
 from mpgd.experiments.content.blocks import WORDS, Cell, Column, Findings, Table
-from mpgd.experiments.schemes import Scheme
 from mpgd.experiments.statistics import (
     BySeed,
     Columns,
@@ -28,8 +29,10 @@ from mpgd.experiments.store import Record
 
 NUMBER: Final = re.compile(r"[-+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
 SAME_SEEDS: Final = range(1, 6)  # the paper's five
-RIVALS: Final = ("descent", "Gaussian")  # what a scheme is compared with
-Pair = tuple[str, str]  # a scheme and which of these
+RIVALS: Final = {"descent": "gd", "Gaussian": "gaussian"}  # rivals, and their rows in the paper
+AS_PRINTED: Final = ", as printed"  # ends a claim that a scheme is worse
+SPOKEN: Final = {"descent": "descent", "Gaussian": "the Gaussian"}
+Pair = tuple[str, str]  # a scheme and one of these rivals
 
 
 def cell(text: str, word: str | None = None) -> Cell:
@@ -85,7 +88,7 @@ def scheme_table(caption: str, settings: Sequence[Setting], direction: Direction
         group = f"{setting.title}, {seeds} seed{'s' * (counts[-1] > 1)}"
         columns += [Column(title, group) for title in own]
         compared = _differences(setting, values, direction)
-        words = _words(compared, known, direction)
+        words = {pair: one.word for pair, one in _judged(compared, setting).items()}
         for name, row in rows.items():
             row += _own(values.get(name), setting.columns.digits, again)
             for pair in ((name, to) for to in RIVALS):
@@ -107,20 +110,45 @@ def _differences(
     worst = statistics.worst_of(values.values(), better)
     found = {}
     for name, own in values.items():
-        for to, other in zip(RIVALS, ("gd", gaussian.get(name)), strict=True):
+        for to, other in (("descent", "gd"), ("Gaussian", gaussian.get(name))):
             theirs = values.get(other, {}) if other and other != name else {}
             if set(own) & set(theirs):
                 found[name, to] = statistics.paired(own, theirs, worst)
     return found
 
 
-def _words(
-    compared: Mapping[Pair, Difference], schemes: Mapping[str, Scheme], direction: Direction
-) -> dict[Pair, str]:
-    """Return the verdicts on the rows of MPGD, of which the paper claims something."""
-    claimed = [pair for pair in compared if schemes[pair[0]].kind == "mpgd"]
-    judged = corrected(Verdict("", direction, compared[pair]) for pair in claimed)
-    return {pair: verdict.word for pair, verdict in zip(claimed, judged, strict=True)}
+def row_verdicts(setting: Setting) -> dict[Pair, Verdict]:
+    """Return the verdict on each comparison of a table under one setting, judged together."""
+    compared = _differences(setting, _values(setting), setting.columns.better)
+    return _judged(compared, setting)
+
+
+def _judged(compared: Mapping[Pair, Difference], setting: Setting) -> dict[Pair, Verdict]:
+    columns, schemes = setting.columns, statistics.schemes_of(setting.records)
+    ours = [pair for pair in compared if schemes[pair[0]].kind == "mpgd"]
+    printed = [pair for pair in ours if columns.printed(pair[0])]
+    claimed = {pair: _direction(pair, columns) for pair in printed or ours}
+    found = corrected(
+        Verdict(_said(pair, columns, direction), direction, compared[pair])
+        for pair, direction in claimed.items()
+    )
+    return dict(zip(claimed, found, strict=True))
+
+
+def _direction(pair: Pair, columns: Columns) -> Direction:
+    """Return where the paper prints a row beside its rival; by default where MPGD is claimed."""
+    printed = [cell(columns.printed(name)).order for name in (pair[0], RIVALS[pair[1]])]
+    ours, theirs = printed
+    if ours is None or theirs is None or ours == theirs:
+        return columns.better
+    return "lower" if ours < theirs else "higher"
+
+
+def _said(pair: Pair, columns: Columns, direction: Direction) -> str:
+    name, rival = pair
+    as_printed = "" if direction == columns.better else AS_PRINTED
+    what = f"has a {direction} {columns.said or columns.title} than {SPOKEN[rival]}"
+    return f"{name.replace('mpgd', 'MPGD', 1)} {what}{as_printed}"
 
 
 def _own(values: BySeed | None, digits: int, again: bool) -> list[Cell]:
@@ -142,8 +170,8 @@ def _cell(difference: Difference | None, word: str | None, digits: int, most: in
     return Cell(text, difference.mean, word)
 
 
-def findings_table(found: Findings) -> Table:
-    """Return verdicts as a table."""
+def findings_table(found: Findings, caption: str = "All verdicts, one by one") -> Table:
+    """Return verdicts as a table, by default under its usual caption."""
     columns = tuple(Column(title) for title in ("claim", "verdict", "setting", "evidence"))
     rows = tuple(
         (
@@ -154,4 +182,4 @@ def findings_table(found: Findings) -> Table:
         )
         for one in found.items
     )
-    return Table("All verdicts, one by one", columns, rows, wordy=True)
+    return Table(caption, columns, rows, wordy=True)

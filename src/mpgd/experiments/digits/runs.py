@@ -21,8 +21,8 @@ MEASURES: Final = (
 
 
 def tasks(protocol: str, seeds: Sequence[int], steps: int = FIXED["steps"]) -> list[Run]:
-    """Return the runs of every scheme for these seeds; there is only the text's protocol."""
-    return runs_of("digits", "paper", schemes(protocol), seeds, FIXED | {"steps": steps})
+    """Return the runs of every scheme for these seeds; there is one protocol only."""
+    return runs_of("digits", "corrected", schemes(protocol), seeds, FIXED | {"steps": steps})
 
 
 def schemes(protocol: str) -> list[Scheme]:

@@ -1,16 +1,14 @@
 """Digits: the paper's claims put to the test on real data that needs no download."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
-from mpgd.experiments.content.blocks import Block, Findings, Plate, Text, panel
+from mpgd.experiments.content.blocks import Block, Plate, Text, panel
 from mpgd.experiments.content.choose import commonest
 from mpgd.experiments.content.curves import against_gamma
-from mpgd.experiments.content.findings import PROTOCOLS, findings, finished, under, unfinished
+from mpgd.experiments.content.findings import PROTOCOLS, finished, judged, unfinished
 from mpgd.experiments.content.tables import Setting, scheme_table
 from mpgd.experiments.digits.runs import BETA, COMPARISON, MEASURES, tasks
-from mpgd.experiments.statistics import RULE
 from mpgd.experiments.store import Record
 
 HEADLINES: Final = {
@@ -22,29 +20,26 @@ HEADLINES: Final = {
 
 def blocks(records: Sequence[Record]) -> list[Block]:
     """Return what the section shows."""
-    own = finished(commonest(records, "steps"), tasks)["paper"]
-    found = [
-        replace(one, setting="on digits", basis="elsewhere")  # the paper has no such experiment
-        for one in findings({"paper": own}, "", COMPARISON)
-    ]
+    own = finished(commonest(records, "steps"), tasks)["corrected"]
+    held = {"on digits": own}  # the paper has no such experiment
     panels = []
     for columns in MEASURES:
         alt, title = f"{columns.title} against γ on digits.", columns.title.capitalize()
         panels.append(panel(alt, against_gamma, own, columns, BETA, title))
     return [
-        *unfinished("digits", {"on digits": own}, tasks),
+        *unfinished("digits", held, tasks),
         Text(
             "A 64-16-10 ReLU net on scikit-learn's digits, 300 training images, full batch. The "
             "paper has no such experiment: it is a check of its claims on other data, with the "
-            "text's noise only."
+            "corrected noise only."
         ),
         Plate("digits", "Means with 95 % intervals at β = 0.5.", tuple(panels), legend=True),
-        Findings(RULE, under(found, HEADLINES)),
+        *judged(held, HEADLINES, COMPARISON, held),
         *(
             scheme_table(
                 f"{columns.title.capitalize()}: mean (standard deviation), and paired "
                 "differences with 95 % intervals",
-                [Setting(PROTOCOLS["paper"], own, columns)],
+                [Setting(PROTOCOLS["corrected"], own, columns)],
                 columns.better,
             )
             for columns in MEASURES

@@ -28,4 +28,5 @@ EXPERIMENT = Experiment(
     largest=lambda run: 1,
     label=label,
     figures=blocks,
+    seconds=4.5,
 )

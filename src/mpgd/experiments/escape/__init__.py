@@ -26,4 +26,5 @@ EXPERIMENT = Experiment(
     largest=lambda run: 1,
     label=label,
     figures=blocks,
+    seconds=12.0,
 )

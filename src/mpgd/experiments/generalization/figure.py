@@ -20,7 +20,11 @@ BASELINES: Final = {
     "descent": ("gradient descent", RED, "--"),
     "gaussian": ("Gaussian, same variance", GREY, "-."),
 }
-MINE, LATE, LIMIT = "MPGD", "MPGD, second half (gap)", r"limit, $\alpha=1/\gamma$"
+MINE, LIMIT = "MPGD", r"limit, $\alpha=1/\gamma$"
+FURTHER: Final = {  # what else is drawn in a panel
+    "worst_gap": ("late_gap", "MPGD, second half (gap)"),
+    "tail_index": ("tail_blocks", "MPGD, increments far apart (tail)"),
+}
 
 
 def draw_panel(ax: Any, records: Mapping[str, Record], quantity: str, title: str) -> None:
@@ -41,7 +45,9 @@ def draw_panel(ax: Any, records: Mapping[str, Record], quantity: str, title: str
     middle, low, high = np.array([interval(each) for each in values]).T
     look: Any = {"color": BLUE, "ms": 5, "lw": 1.1, "elinewidth": 1.2, "capsize": 2.5}
     ax.errorbar(GAMMAS, middle, [middle - low, high - middle], fmt="o-", label=MINE, **look)
-    if quantity == "worst_gap":
-        late = [interval(records[scheme].curves["late_gap"])[0] for scheme in MPGD]
-        ax.plot(GAMMAS, late, "s:", color=BLUE, mfc="white", ms=4, lw=0.9, label=LATE)
+    if quantity in FURTHER:
+        name, label = FURTHER[quantity]
+        means = [interval(records[scheme].curves[name])[0] for scheme in MPGD]
+        style = "s:" if name == "late_gap" else "D--"
+        ax.plot(GAMMAS, means, style, color=BLUE, mfc="white", ms=4, lw=0.9, label=label)
     ax.set(title=title, xlabel=r"$\gamma$", xticks=GAMMAS)

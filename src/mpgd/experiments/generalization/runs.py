@@ -22,9 +22,10 @@ SCHEMES: Final[Mapping[str, Noise | None]] = {
 }
 MPGD: Final = tuple(f"mpgd {gamma:g}" for gamma in GAMMAS)
 SEEDS: Final = 20
-NEEDS: Final = Needs(
-    curves=(("train", "test", "worst_gap", "late_gap", "dimension", "hessian_trace"),)
-)
+# What is read off a trajectory, and how: a run whose readings are made otherwise is another run.
+READINGS: Final = {"dimension_by": "lags", "tails_by": ["order", "blocks", "hill"]}
+WATCHED: Final = ("train", "test", "worst_gap", "late_gap", "dimension", "hessian_trace")
+TAILS: Final = ("tail_index", "tail_blocks", "tail_hill")
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,17 @@ class Size:
 FULL: Final = Size()
 
 
+def needs(run: Run) -> Needs:
+    """Return what the record of a run must hold; no noise, no tail."""
+    noisy = is_current(run) and run.scheme != "descent"
+    return Needs(curves=(WATCHED + (TAILS if noisy else ()),))
+
+
+def is_current(run: Run) -> bool:
+    """Return whether a run's readings are made as they are now."""
+    return all(run.hyperparameters.get(name) == how for name, how in READINGS.items())
+
+
 def tasks(protocol: str, seeds: Sequence[int], size: Size = FULL) -> list[Run]:
     """Return every run; there is one protocol, and a run holds all seeds."""
     return [_run(name, scheme, size) for name in size.trainings for scheme in SCHEMES]
@@ -74,7 +86,7 @@ def wanted(context: Context, size: Size = FULL) -> list[Run]:
 
 def _run(name: str, scheme: str, size: Size) -> Run:
     noise, how = SCHEMES[scheme], size.trainings[name]
-    h = {"data": name, "seeds": size.seeds, **asdict(how)}
+    h = {"data": name, "seeds": size.seeds, **asdict(how), **READINGS}
     if isinstance(noise, ChaoticNoise):
         sigma = how.strength / (how.eta**noise.gamma * sqrt(noise.variance))
         h |= {"gamma": noise.gamma, "sigma": sigma, "mu": sigma}

@@ -1,6 +1,6 @@
 """The networks of Theorem 4.2's test: their data, and what is kept of their training."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Final
@@ -10,7 +10,7 @@ import torch
 
 from mpgd.experiments.data.small import airfoil
 from mpgd.experiments.generalization.nets import Array, Data, Trained, descend
-from mpgd.experiments.generalization.runs import SCHEMES, Training
+from mpgd.experiments.generalization.runs import SCHEMES, TAILS, Training
 from mpgd.experiments.store import Run
 from mpgd.experiments.training import Result
 from mpgd.theory import tail_index, trajectory_dimension, worst_gap
@@ -60,7 +60,13 @@ def summarise(trained: Trained, k: int, noisy: bool) -> dict[str, Array]:
         "dimension": np.array([trajectory_dimension(each).value for each in points]),
         "hessian_trace": trained.hessian_trace[k],
     }
-    if noisy:
-        tails = [tail_index(np.diff(each, axis=0)).value for each in points]
-        result["tail_index"] = np.array(tails)
-    return result
+    return result | (tails([np.diff(each, axis=0) for each in points]) if noisy else {})
+
+
+def tails(increments: Sequence[Array]) -> dict[str, Array]:
+    """Return the tail index in order of time, of increments far apart, and Hill's."""
+    ways = (("log_moments", "ignore"), ("log_moments", "blocks"), ("hill", "ignore"))
+    return {
+        name: np.array([tail_index(x, method, dependence=how).value for x in increments])
+        for name, (method, how) in zip(TAILS, ways, strict=True)
+    }

@@ -27,4 +27,5 @@ EXPERIMENT = Experiment(
     largest=lambda run: 1,
     label=label,
     figures=blocks,
+    seconds=1.5,
 )

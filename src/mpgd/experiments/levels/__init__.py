@@ -41,4 +41,5 @@ EXPERIMENT = Experiment(
     seeded=False,
     largest=lambda run: PATHS if run.hyperparameters["data"] == "valley" else LARGEST,
     figures=blocks,
+    seconds=1.0,
 )

@@ -41,7 +41,7 @@ PROTOCOL: Final = "own"  # there is one
 GAMMA: Final = 0.6
 BETA: Final = 0.0
 FRESH: Final = 101  # the first seed of the check
-ONE, TWO = DEPTHS.values()
+ONE, TWO = DEPTHS["one hidden layer"], DEPTHS["two hidden layers"]
 
 
 @dataclass(frozen=True)

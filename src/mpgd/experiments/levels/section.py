@@ -25,7 +25,7 @@ from mpgd.theory.phases import unit
 
 Tables = list[Table]
 
-CHECKED: Final = ("study", "F", "M", "score", "minus descent", "corrected p", "moved", "diverged")
+CHECKED: Final = ("study", "F", "M", "score", "minus descent", "Holm p", "moved", "diverged")
 
 
 def blocks(records: Sequence[Record]) -> list[Block]:

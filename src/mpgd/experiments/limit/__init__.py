@@ -30,4 +30,5 @@ EXPERIMENT = Experiment(
     largest=lambda run: 1,
     label=label,
     figures=figures,
+    seconds=0.7,
 )

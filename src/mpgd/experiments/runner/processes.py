@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context, parent_process, resource_tracker
 from pathlib import Path
 from types import FrameType
 
@@ -68,16 +68,22 @@ def _pool() -> ProcessPoolExecutor:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Put off Ctrl-C and SIGTERM until the block is done."""
+    """Put off Ctrl-C and SIGTERM until the block is done.
+
+    Ctrl-C is caught here, and blocked too: a worker inherits that, so none comes while it imports.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are the main thread's
         return
+    resource_tracker.ensure_running()  # which would let Ctrl-C through again at its first start
     came: list[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = [signal.signal(number, lambda each, frame: came.append(each)) for number in numbers]
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
     if came:

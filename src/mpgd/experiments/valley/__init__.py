@@ -5,15 +5,17 @@
 All of v = 0 is a minimum, the flattest is at u = 0. The claim: descent stays where it starts,
 Gaussian perturbations do not converge, MPGD lowers the trace.
 
-Protocol ``paper``: u in R^10, started at 5 U[0, 1]^10, v = 0, correct noise. Protocol ``released``
-follows the authors' script: u is one number, 17.28 at the start; the Gaussian has prefactor 1,
-mean 10 on u and mean 1 elsewhere; v's multiplicative noise multiplies u; u moves before v; one
-multiplicative driver serves both; each driver's sign flips at every visit to Z or never, and
-already at the visit. Seed 1 is the script's own path, further seeds shift its orbit seeds.
+Protocol ``corrected``: u in R^10, started at 5 U[0, 1]^10, v = 0, fresh signs; ``text``: the same
+with the printed signs. Protocol ``released`` follows the authors' script: u is one number, 17.28 at
+the start; the Gaussian has prefactor 1, mean 10 on u and mean 1 elsewhere; v's multiplicative noise
+multiplies u; u moves before v; one multiplicative driver serves both; each driver's sign flips at
+every visit to Z or never, and already at the visit. Seed 1 is the script's own path, further seeds
+shift its orbit seeds.
 
 Reference: Lim, Wan & Simsekli (2022), Section 5.1.
 """
 
+from mpgd.experiments import PROTOCOLS
 from mpgd.experiments.experiment import Experiment, Part
 from mpgd.experiments.schema import Needs
 from mpgd.experiments.valley.runs import LANDSCAPE, all_tasks, told
@@ -28,6 +30,8 @@ EXPERIMENT = Experiment(
     train=train,
     told=told,
     needs=lambda run: PATHS if run.hyperparameters.get("part") == LANDSCAPE else NEEDS,
+    protocols=PROTOCOLS,
     section=Part("The valley", blocks, place=3),
     largest=lambda run: 1000,
+    seconds=0.1,
 )

@@ -8,7 +8,7 @@ from typing import Any, Final
 from mpgd.experiments.comparison import Comparison, by_protocol
 from mpgd.experiments.content.tables import told as as_told
 from mpgd.experiments.experiment import Said
-from mpgd.experiments.schemes import Scheme, runs_of
+from mpgd.experiments.schemes import Scheme, chaotic, runs_of
 from mpgd.experiments.statistics import Columns, by_scheme
 from mpgd.experiments.store import Record, Run
 
@@ -29,12 +29,13 @@ def tasks(protocol: str, seeds: Sequence[int], steps: int = FIXED["steps"]) -> l
 
 def schemes(protocol: str) -> list[Scheme]:
     """Return the schemes of a protocol; their levels are the same for all."""
-    noise = "chaotic" if protocol == "paper" else "switched"
-    mpgd = [Scheme(noise, gamma=gamma, beta=BETA) for gamma in GAMMAS]
+    base = Scheme("switched") if protocol == "released" else chaotic(protocol)
+    mpgd = [replace(base, gamma=gamma, beta=BETA) for gamma in GAMMAS]
     if protocol == "released":
         return [Scheme(), Scheme("released_gaussian"), *mpgd]
     matched = [Scheme("matched", gamma=gamma) for gamma in GAMMAS]
-    return [Scheme(), Scheme("langevin"), *matched, *mpgd]
+    langevin = [] if protocol == "text" else [Scheme("langevin")]
+    return [Scheme(), *langevin, *matched, *mpgd]
 
 
 def landscape(protocol: str, steps: int = LANDSCAPE_STEPS) -> list[Run]:
@@ -69,5 +70,4 @@ def told(records: Sequence[Record]) -> Iterator[Said]:
         medians = {name: median(r.metrics["trace"] for r in held[name]) for name in held}
         body = [[name, f"{medians[name]:.1f}", *rest] for name, *rest in rows]
         yield caption, [heads[0], "median", *heads[1:]], body
-        for verdict in COMPARISON.verdicts(own):
-            yield f"{title}: {verdict.text(COMPARISON.digits)}"
+        yield from COMPARISON.judged(title, own)

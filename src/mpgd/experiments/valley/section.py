@@ -8,7 +8,14 @@ import numpy as np
 from mpgd.experiments.content.blocks import Block, Landscape, Panel, Plate, Route, Text, panel
 from mpgd.experiments.content.choose import chosen, commonest, part
 from mpgd.experiments.content.curves import bands
-from mpgd.experiments.content.findings import PROTOCOLS, finished, judged, settings, unfinished
+from mpgd.experiments.content.findings import (
+    PROTOCOLS,
+    finished,
+    judged,
+    settings,
+    unfinished,
+    without_text,
+)
 from mpgd.experiments.content.style import BLUE, INDIGO, SKY, color
 from mpgd.experiments.content.tables import scheme_table, table
 from mpgd.experiments.schemes import Scheme
@@ -34,7 +41,8 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             "says that descent stays where it starts, Gaussian noise does not converge, and MPGD "
             "moves to flatter minima, which the trace of the Hessian measures."
         ),
-        judged(held, HEADLINES, COMPARISON),
+        *without_text("valley", records),
+        *judged(held, HEADLINES, COMPARISON),
     ]
     for protocol in PROTOCOLS:
         if own := [record for record in paths if record.run.protocol == protocol]:
@@ -109,12 +117,13 @@ def _label(scheme: Scheme) -> str:
 
 
 def _panels(held: Mapping[str, Sequence[Record]]) -> Iterator[Panel]:
-    paper = held.get("paper", ())
-    schemes = schemes_of(paper)
-    for gamma in sorted({s.gamma for s in schemes.values() if s.gamma is not None}):
-        own = [r for r in paper if schemes[r.run.scheme].gamma in (None, gamma)]
-        alt = f"Trace against steps as the text says, γ = {gamma:g}."
-        yield panel(alt, _draw, own, f"As the text says, γ = {gamma:g}")
+    for protocol in ("text", "corrected"):
+        ours, title = held.get(protocol, ()), PROTOCOLS[protocol]
+        schemes = schemes_of(ours)
+        for gamma in sorted({s.gamma for s in schemes.values() if s.gamma is not None}):
+            own = [r for r in ours if schemes[r.run.scheme].gamma in (None, gamma)]
+            alt = f"Trace against steps {title}, γ = {gamma:g}."
+            yield panel(alt, _draw, own, f"{title.capitalize()}, γ = {gamma:g}")
     if released := held.get("released"):
         alt = "Trace against steps as the scripts ran."
         yield panel(alt, _draw, released, "As the scripts ran")

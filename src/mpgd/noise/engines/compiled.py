@@ -35,6 +35,11 @@ def jitted(function: Callable[..., Any], **options: Any) -> Any:
     return numba.njit(cache=True, nogil=True, **options)(function)
 
 
+def is_kept(kernel: Any) -> bool:
+    """Return whether a kernel lies compiled on disk, so that its first call takes no time."""
+    return any(Path(kernel.stats.cache_path).glob(f"*.{kernel.__qualname__}-*.nbi"))
+
+
 def inlined(function: Callable[..., Any], **options: Any) -> Any:
     """Compile a function into its callers."""
     return numba.njit(inline="always", **options)(function)

@@ -1,0 +1,77 @@
+"""What the README and the index page say was found is what docs/results.md and the records say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.findings import ROW, findings, mistakes, numbers
+
+from mpgd import report
+from mpgd.experiments.archive import PUBLISHED
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md"]
+RESULTS = ROOT / "docs" / "results.md"
+EXAMPLE = """# Results
+
+## Airfoil self-noise
+
+| claim | verdict | setting | evidence |
+| --- | --- | --- | --- |
+| plain 0.6 is lower | no | as the text says | +0.4137 \\[+0.1502, +0.9188\\], 100 seeds |
+| plain 0.6 is lower | yes | as the scripts ran | -0.0081 \\[-0.0170, -0.0012\\], 100 seeds |
+
+## ECG5000
+
+| claim | evidence |
+| --- | --- |
+| other | 1,234.5 |
+"""
+LINK = '[row](docs/results.md#{} "{}")'
+AIRFOIL = LINK.format("airfoil-self-noise", "plain 0.6; as the text says")
+
+
+@pytest.mark.parametrize(
+    ("finding", "wrong"),
+    [
+        (f"no: 0.41 [0.15, 0.92] higher {AIRFOIL}", 0),
+        (f"no: 0.4137 higher at gamma 0.6, 100 seeds {AIRFOIL}", 0),
+        (f"no: 0.42 [0.15, 0.92] higher {AIRFOIL}", 1),
+        (f"no: 0.008 lower {AIRFOIL}", 1),  # a number of another setting
+        ("no: 0.41 higher, and no row is named", 1),
+        (f"no: 0.41 {LINK.format('airfoil-self-noise', 'plain 0.9')}", 2),
+        (f"no: 0.41 {LINK.format('nowhere', 'plain 0.6')}", 2),
+        (f"Theorem 4.3 and ECG5000, `--seeds 7`: 1,234 {LINK.format('ecg5000', 'other')}", 0),
+        ("Theorem 4.3 lacks a term", 0),
+    ],
+)
+def test_a_number_must_be_one_of_its_row(finding: str, wrong: int) -> None:
+    assert len(mistakes(finding, EXAMPLE)) == wrong
+
+
+def test_findings_are_sentences_and_cells() -> None:
+    page = (
+        "**What came out:** one. Two.\n\n## What we found\n\n| claim | text | scripts | command |\n"
+        "|---|---|---|---|\n| c | no: 1.5 | yes | `run` |\n\n## More\n| a | b | c | d |\n"
+    )
+    assert findings(page) == ["one.", "Two.", "no: 1.5", "yes"]
+    assert numbers("at 1,000 steps, 0.5") == ["1000", "0.5"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_pages_findings_are_those_of_their_rows(page: Path) -> None:
+    """Findings that name rows are checked; once there are published records, all must name one."""
+    results, found = RESULTS.read_text(), findings(page.read_text())
+    assert found
+    due = [one for one in found if ROW.search(one) or PUBLISHED.exists()]
+    assert [mistake for one in due for mistake in mistakes(one, results)] == []
+    if PUBLISHED.exists():
+        assert [one for one in found if not ROW.search(one)] == []
+
+
+def test_the_page_of_results_is_that_of_the_published_records(tmp_path: Path) -> None:
+    """Nothing to compare before the first records are published."""
+    if PUBLISHED.exists():
+        written = report.write(None, tmp_path / "results.md").file.read_text()
+        assert written == RESULTS.read_text()
