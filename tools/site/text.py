@@ -141,7 +141,17 @@ def belongs(kind: str, piece: str, around: set[str]) -> bool:
         return False
     if "^" in around and piece.isalpha():
         return True
-    short = piece not in NAMES or piece in (*GREEK, "lr", "eps", "xbar", "Hess", "grad", "log", "o")
+    short = piece not in NAMES or piece in (
+        *GREEK,
+        "lr",
+        "eps",
+        "xbar",
+        "Hess",
+        "grad",
+        "log",
+        "int",
+        "o",
+    )
     return known(piece) and (short or bool({"(", ")", "_", "|", "["} & around))
 
 
