@@ -65,6 +65,13 @@ def test_the_interval_and_the_tests_are_students_and_wilcoxons() -> None:
     assert found.visible == pytest.approx(2.8 * d.std(ddof=1) / np.sqrt(12))
 
 
+@pytest.mark.parametrize("n", [6, 8, 13, 14])
+def test_ties_and_zeros_have_scipys_p(n: int) -> None:
+    d = np.round(np.random.default_rng(n).normal(0.5, 1.0, size=n) * 2) / 2
+    assert len(set(np.abs(d))) < n
+    assert interval(d).p_rank == pytest.approx(wilcoxon(d, zero_method="pratt").pvalue)
+
+
 def test_equal_differences_have_no_error() -> None:
     assert interval(np.ones(5)).p_mean == 0.0
     nothing = interval(np.zeros(5))

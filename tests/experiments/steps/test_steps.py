@@ -12,6 +12,7 @@ import pytest
 
 from mpgd.experiments import PROTOCOLS, Context, Silent
 from mpgd.experiments.comparison import IncompleteError
+from mpgd.experiments.content.blocks import Plate
 from mpgd.experiments.experiment import reproduce
 from mpgd.experiments.runner import split
 from mpgd.experiments.steps import EXPERIMENT
@@ -27,9 +28,10 @@ from mpgd.experiments.steps.runs import (
     sizes,
     tasks,
 )
-from mpgd.experiments.steps.section import LARGE, SMALL, STILL, WORSE, Rows, findings
+from mpgd.experiments.steps.section import LARGE, SMALL, STILL, WORSE, Rows, blocks, findings
 from mpgd.experiments.steps.training import train
 from mpgd.experiments.store import Record, Run
+from mpgd.report.drawing import whole
 
 SHORTER = 500
 
@@ -153,6 +155,12 @@ def test_a_run_that_diverged_is_the_worst() -> None:
     last = rows[-1].verdict.difference
     assert (rows[-1].at, last.diverged) == (0.5, 12)
     assert last.mean > 0
+
+
+def test_a_page_draws_the_figure() -> None:
+    (plate,) = [block for block in blocks(made({})) if isinstance(block, Plate)]
+    assert len(plate.panels) == 5
+    assert whole(plate).startswith("<?xml")
 
 
 def test_what_is_not_there_is_left_out_or_said() -> None:

@@ -34,6 +34,7 @@ def draw_steps(
     ax.set(title=title, xlabel=r"step size $\eta$", ylabel=ylabel, xscale="log")
     if linear:
         ax.set_yscale("symlog", linthresh=linear)
+        ax.yaxis.set_major_formatter("{x:g}")  # a page's own labels of powers know no negative ones
 
 
 def draw_levels(ax: Any, rows: Mapping[str, Sequence[Row]], title: str, ylabel: str) -> None:
