@@ -77,14 +77,17 @@ def span(code: str) -> str | None:
 
 def block(code: str) -> str | None:
     """Return the HTML of an indented block of formulas, or None if it is none."""
-    names = re.findall(r"[A-Za-z]+\d*", code)
-    if COMMAND.search(code) or not RELATION.search(code) or not names:
-        return None
-    if sum(map(known, names)) < len(names) / 2:
+    if COMMAND.search(code) or not RELATION.search(code) or not is_mathematics(code):
         return None
     code = re.sub(r"(?<=[=+]) +", " ", code)
     lines = [re.split(r" {2,}", line.strip()) for line in code.splitlines() if line.strip()]
     return f'<div class="formulas">{"".join(map(line_of, lines))}</div>'
+
+
+def is_mathematics(code: str) -> bool:
+    """Return whether at least two words in five are names of formulas."""
+    names = re.findall(r"[A-Za-z]+\d*", code)
+    return bool(names) and sum(map(known, names)) >= 0.4 * len(names)
 
 
 def line_of(cells: list[str]) -> str:
@@ -95,8 +98,7 @@ def line_of(cells: list[str]) -> str:
 
 def cell(code: str) -> str:
     """Return a formula, or words with formulas in them."""
-    names = re.findall(r"[A-Za-z]+\d*", code)
-    if sum(map(known, names)) >= len(names) / 2 and re.search(r"[\W_]", code):
+    if is_mathematics(code) and re.search(r"[\W_]", code):
         try:
             return mathml(latex(code, fractions=True, words=True), block=True)
         except FormulaError:
@@ -141,7 +143,17 @@ def belongs(kind: str, piece: str, around: set[str]) -> bool:
         return False
     if "^" in around and piece.isalpha():
         return True
-    short = piece not in NAMES or piece in (*GREEK, "lr", "eps", "xbar", "Hess", "grad", "log", "o")
+    short = piece not in NAMES or piece in (
+        *GREEK,
+        "lr",
+        "eps",
+        "xbar",
+        "Hess",
+        "grad",
+        "log",
+        "int",
+        "o",
+    )
     return known(piece) and (short or bool({"(", ")", "_", "|", "["} & around))
 
 
