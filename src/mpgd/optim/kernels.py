@@ -74,7 +74,7 @@ def within(row: Any, before: int, first: int, last: int) -> Any:
     return max(first - before, 0), min(last - before, row[LENGTH])
 
 
-@inlined
+@jitted
 def write_term(
     out: Floats,
     scratch: Floats,

@@ -150,7 +150,7 @@ def advance_rest(
         words[i] = np.uint32(new)
 
 
-@inlined
+@jitted
 def advance_listed(
     words: Words, out: Floats, room: Any, first: Any, key: Any, table: Any, rule: Any, values: Any
 ) -> None:
@@ -178,7 +178,7 @@ def advance_listed(
     advance_rest(words, out, whole, first, key, table, rule, values)
 
 
-@inlined
+@jitted
 def advance_packed(
     words: Words, out: Floats, room: Any, first: Any, key: Any, table: Any, rule: Any, values: Any
 ) -> None:
