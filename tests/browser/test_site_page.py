@@ -102,23 +102,22 @@ def test_the_checks_of_a_page_can_fail(browser: Browser, tmp_path: Path) -> None
     assert PLAIN.findall(browser.run(WORDS))
 
 
+def test_a_figure_opens_large_and_pages_lead_on(browser: Browser, site: Path, address: str) -> None:
+    browser.look(1400)
+    browser.open(f"{address}/phases/")
+    figures = browser.until(lambda: browser.all("article a.figure img"), "figures")
+    for figure in figures:
+        link = figure.find_element("xpath", "..").get_attribute("href")
+        assert (site / link.removeprefix(f"{address}/")).is_file()
+    assert len(browser.all(".md-footer__link")) == 2  # previous and next
+
+
 @pytest.mark.parametrize("words", ["learning rate", "escape", "sharpness", "GPU", "JAX"])
 def test_the_search_finds(browser: Browser, address: str, words: str) -> None:
     browser.look(1400)
     browser.open(f"{address}/faq/?q={words.replace(' ', '%20')}")
     found = browser.until(lambda: browser.all(".md-search-result__item"), f"results for {words}")
     assert any(words.lower() in item.get_attribute("textContent").lower() for item in found)
-
-
-def test_a_figure_opens_large_and_pages_lead_on(browser: Browser, site: Path, address: str) -> None:
-    browser.look(1400)
-    browser.open(f"{address}/phases/")
-    figures = browser.all("article a.figure img")
-    assert figures
-    for figure in figures:
-        link = figure.find_element("xpath", "..").get_attribute("href")
-        assert (site / link.removeprefix(f"{address}/")).is_file()
-    assert len(browser.all(".md-footer__link")) == 2  # previous and next
 
 
 def test_the_reference_shows_public_names_only(site: Path) -> None:
