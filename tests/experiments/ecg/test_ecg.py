@@ -85,7 +85,7 @@ def test_a_run_prints_a_table_for_each_depth(
     reproduce(EXPERIMENT, context, SHORT)
     told = EXPERIMENT.told([context.store.load(run) for run in ecg.tasks("corrected", [1], SHORT)])
     titles = [item[0].partition(": ")[0] for item in told if isinstance(item, tuple)]
-    assert titles == ["ecg, paper, one hidden layer", "ecg, paper, two hidden layers"]
+    assert titles == ["ecg, corrected, two hidden layers", "ecg, corrected, one hidden layer"]
 
 
 @pytest.mark.parametrize("protocol", ["corrected", "released"])
