@@ -21,13 +21,15 @@ class OneBatch(torch.nn.Module):
         self.net = torch.nn.Linear(8, 1)
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> dict[str, Any]:
+        """Return the loss and the output."""
         out = self.net(x)
         return {"loss": torch.nn.functional.mse_loss(out, y), "out": out}
 
 
 def trained(kind: type[torch.optim.Optimizer], keywords: dict[str, Any], folder: Path) -> Any:
     """Return a Trainer that has built an optimizer of this kind and taken three steps."""
-    rows = [{"x": x, "y": x.sum(0, keepdim=True)} for x in page.weights(torch.nn.Linear(8, 32))[0]]
+    inputs = torch.randn(32, 8, generator=torch.Generator().manual_seed(0))
+    rows = [{"x": x, "y": x.sum(0, keepdim=True)} for x in inputs]
     where: dict[str, Any] = {"use_cpu": True, "report_to": [], "disable_tqdm": True}
     arguments = transformers.TrainingArguments(str(folder), max_steps=3, **where)
     asked = {"train_dataset": rows, "optimizer_cls_and_kwargs": (kind, keywords)}
@@ -41,7 +43,11 @@ def test_the_trainer_builds_a_perturbed_class(tmp_path: Path) -> None:
     (line,) = [line for line in page.PAGE.read_text().splitlines() if "_cls_and_kwargs=" in line]
     given = line.split("optimizer_cls_and_kwargs=")[1].partition("`")[0]
     kind, keywords = eval(given, {"mpgd": mpgd, "torch": torch})
-    trainer, plain = trained(kind, keywords, tmp_path), trained(torch.optim.AdamW, {}, tmp_path)
+    plain_keywords = {"lr": keywords["lr"]}
+    trainer, plain = (
+        trained(kind, keywords, tmp_path),
+        trained(torch.optim.AdamW, plain_keywords, tmp_path),
+    )
     built = trainer.optimizer
     built = getattr(built, "optimizer", built)  # accelerate's wrapper is around it
     assert isinstance(built, mpgd.Perturbed)
