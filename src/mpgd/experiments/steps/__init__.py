@@ -30,6 +30,7 @@ EXPERIMENT = Experiment(
     section=Part("Small and large steps, lower levels", blocks, place=15),
     data=(AIRFOIL, ECG5000),
     on_request=True,
+    seconds=2.7,
     largest=lambda run: STUDIES[run.hyperparameters["data"]].largest,
     label=label,
     figures=blocks,
