@@ -29,7 +29,8 @@ KNOBS: Final = {"weight_decay": "w", "rho": "rho", "batch": "batch"}
 
 
 def blocks(records: Sequence[Record]) -> list[Block]:
-    """Return what the section shows."""
+    """Return what the section shows, of records whose method is known."""
+    records = [record for record in records if record.run.scheme in BY_NAME]
     found = all_lines(records)
     if not found:
         raise IncompleteError("no task has fresh seeds of descent")
