@@ -70,14 +70,14 @@ def section(study: Experiment, shelf: Shelf) -> Section:
     name, records, part = study.name, shelf[study.name], study.section
     assert part is not None
     if not records:
-        missing = Missing("Not in this store. To make it:", command(name))
+        missing = Missing("Not in this store. To make it, with this store's --out:", command(name))
         return Section(name, part.title, (missing,))
     try:
         others = [record for other in part.others for record in shelf[other]]
         blocks = tuple(part.blocks([*records, *others]))
     except IncompleteError as problem:
         text = f"{len(records)} records, but not all that this section needs ({problem})."
-        begun = Missing(f"{text} To make it:", command(name), begun=True)
+        begun = Missing(f"{text} To make it, with this store's --out:", command(name), begun=True)
         return Section(name, part.title, (begun,))
     return Section(name, part.title, blocks)
 

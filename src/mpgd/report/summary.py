@@ -85,6 +85,8 @@ def answer(found: Sequence[Claim]) -> str:
     of = f"of {total:,} comparison{'s' * (total > 1)} in which the paper says that MPGD is better"
     if 2 * few > total:
         return f"It is too early to say: {of}, {few:,} rest on few seeds."
+    if counts["undecided"] == total:
+        return f"These runs do not tell: {of}, {total:,} undecided."
     none = "No" if 2 * counts["contradicted"] > total else "Not that we could see"
     word = "Yes" if yes == total else "Mostly" if 2 * yes > total else "Hardly" if yes else none
     parts = ", ".join(f"{counts[word]:,} {word}" for word in WORDS if counts[word])
