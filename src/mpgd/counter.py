@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from mpgd.noise import counter
-from mpgd.noise.normal import UNIT, integers
+from mpgd.noise.memoryless import UNIT, integers
 from mpgd.optim.shards import like, local, place_of
 from mpgd.parameters import check_integer, check_seed
 
@@ -57,7 +57,8 @@ def normal(
 ) -> Tensor:
     """Return a standard normal number for every element of ``x``; arguments as in `bits`.
 
-    It is a multiple of 2^-27 below 8, found by integers alone and rounded once to ``dtype``.
+    It is a multiple of 2^-27 below 8, found by integers alone and rounded once to ``dtype``; to
+    float16, which cannot hold the integers, by way of float32.
 
     Examples:
         >>> z = normal(torch.empty(100_000), seed=1, step=0)
@@ -66,7 +67,8 @@ def normal(
     """
     if not dtype.is_floating_point:
         raise TypeError(f"dtype must be a floating-point type, got {dtype}")
-    return like(x, integers(*_place(x, seed, step, tensor)).to(dtype) * UNIT)
+    wide = torch.float32 if dtype == torch.float16 else dtype
+    return like(x, (integers(*_place(x, seed, step, tensor)).to(wide) * UNIT).to(dtype))
 
 
 def _place(x: Tensor, seed: int, step: int, tensor: int) -> tuple[Tensor, int]:

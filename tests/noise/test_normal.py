@@ -11,7 +11,7 @@ from mpgd import GaussianNoise
 from mpgd.maps import normal as table
 from mpgd.noise.counter import flat_index
 from mpgd.noise.engines.tensor import lookup
-from mpgd.noise.normal import UNIT, integers, normal_driver
+from mpgd.noise.memoryless import UNIT, integers, normal_driver
 
 
 def test_the_table_is_computed_with_the_pinned_bits() -> None:

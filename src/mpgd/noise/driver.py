@@ -80,8 +80,8 @@ class Driver:
         table: B's table as the kernels read it, the two words of a row beside each other.
         rule: what kernels know of a visit: the threshold, for products a mask of the old sign's
             bit, and the largest magnitude.
-        is_normal: not chaotic but normal noise without orbits, see `mpgd.noise.normal`; its table
-            is then that of the normal law, and c0 what the integer 1 stands for.
+        is_normal: not chaotic but normal noise without orbits, see `mpgd.noise.memoryless`; its
+            table is then that of the normal law, and c0 what the integer 1 stands for.
     """
 
     laminar_value: float

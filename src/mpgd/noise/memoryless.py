@@ -1,6 +1,6 @@
 """Independent noises, Gaussian and stable, from the same counter hash as the chaotic one.
 
-    Gaussian: the inverse of the distribution function, from a table (`mpgd.noise.normal`)
+    Gaussian: the inverse of the distribution function, from a table, in integers
     stable (Chambers, Mallows & Stuck), V = pi (u1 - 1/2), W = -log u2, t = beta tan(pi alpha/2),
     b = atan(t) / alpha:
         v = (1 + t^2)^(1/(2 alpha)) sin(alpha (V + b)) / cos(V)^(1/alpha)
@@ -8,6 +8,10 @@
 
 Value k of element i is a function of (seed, tensor, driver, i, k), so shards of a tensor see
 what the whole tensor would.
+
+Of the 64 bits of a Gaussian's hash the uppermost is the sign, and the 50 below it, with the last
+one set, are U. The table of `mpgd.maps.normal` at U is the magnitude. It is rounded to 27 bits
+behind the point, so that it fits an int32 with its sign; a float takes that up with one rounding.
 """
 
 from __future__ import annotations
@@ -15,17 +19,57 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from mpgd.maps.normal import EXCESS, INPUT_SHIFT, NORMAL_BITS, normal_rows
+from mpgd.maps.rows import INPUT_BITS
+from mpgd.maps.tables import RETURN_ROW_BITS
 from mpgd.noise.counter import flat_index, hash_elements, step_key_tensor, uniform
-from mpgd.noise.driver import Driver
-from mpgd.noise.normal import integers, normal_driver
+from mpgd.noise.driver import Driver, Table
+from mpgd.noise.engines.tensor import lookup
 from mpgd.noise.state import NoiseState, new_state
 from mpgd.parameters import check_alpha, check_beta, check_integer, check_positive, check_shape
 
 SECOND_SALT = 0x2545F4914F6CDD1D  # salt of the second uniform
+UNIT: Final = 2.0**-NORMAL_BITS  # what the integer 1 stands for
+
+
+@lru_cache(maxsize=128)
+def normal_driver(deviation: float) -> Driver:
+    """Return what the kernels know of normal noise; its first value is that of the integer 1."""
+    rows = normal_rows()
+    table = Table(rows, RETURN_ROW_BITS)
+    return Driver(
+        laminar_value=deviation * UNIT,
+        burst_value=0.0,
+        threshold=0,
+        product=False,
+        returns=table,
+        starts=table,
+        law=None,
+        largest=0,
+        fingerprint=0,
+        table=rows.reshape(-1),
+        rule=(np.uint64(0),) * 3,
+        is_normal=True,
+    )
+
+
+def integers(index: Tensor, key: Tensor | int, driver: Driver | None = None) -> Tensor:
+    """Return standard normal numbers times 2^27, int64, of the elements ``index``.
+
+    A compiler cannot see into the cache of drivers, so who has one hands it over.
+    """
+    h = hash_elements(index, key)
+    U = ((h >> INPUT_SHIFT) & ((1 << INPUT_BITS) - 1)) | 1
+    table = (normal_driver(1.0) if driver is None else driver).returns
+    q = (lookup(table, U) + (1 << (EXCESS - 1))) >> EXCESS
+    return torch.where(h < 0, -q, q)
 
 
 class MemorylessNoise(ABC):

@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 
 from mpgd.noise import ChaoticNoise
 from mpgd.noise.word import steps_to_go
-from mpgd.optim.orbits import needed, orbit_name
+from mpgd.optim.orbits import BUFFER, needed, orbit_name
 from mpgd.optim.settings import DEFAULTS, NAMES, TWIN, Settings, check_keywords, make_settings
 from mpgd.optim.shards import local
 
@@ -194,11 +194,23 @@ def _check_longest(
         )
 
 
+def _check_buffer(ordinal: int, parameter: Tensor, buffer: Any) -> None:
+    """Raise if a saved momentum is none of this parameter."""
+    is_one = isinstance(buffer, Tensor) and buffer.shape == parameter.shape
+    if buffer is not None and not (is_one and buffer.layout is torch.strided):
+        kind = getattr(buffer, "shape", type(buffer).__name__)
+        raise ValueError(
+            f"{BUFFER!r} of parameter {ordinal} must be a dense tensor of shape "
+            f"{tuple(parameter.shape)}, got {kind}"
+        )
+
+
 def _check_tensors(
     ordinal: int, parameter: Tensor, values: dict[str, Any], settings: Settings
 ) -> None:
     """Raise if a saved tensor has another shape or dtype than this parameter's would."""
     is_chaotic = settings.tables is not None  # other noises have orbits of any dtype
+    _check_buffer(ordinal, parameter, values.get(BUFFER))
     shape = (*parameter.shape, 2) if parameter.is_complex() else tuple(parameter.shape)
     for name in sorted(values.keys() & ALL_KEYS):
         rule, found = shape if name in LARGE_KEYS else (), values[name]

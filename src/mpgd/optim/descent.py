@@ -50,6 +50,8 @@ SGDS: Final[dict[str, Any]] = {  # the keywords of torch.optim.SGD that make its
     "dampening": 0.0,
     "nesterov": False,
 }
+NUMBERS: Final = ("weight_decay", "momentum", "dampening")
+TORCHS: Final = (*SGDS, "maximize", "foreach", "fused")  # what torch's optimizers know too
 
 
 class MPGD(Optimizer):
@@ -176,6 +178,7 @@ class MPGD(Optimizer):
         )
         refuse_graphs(capturable, differentiable)
         self._current, self._number = Current(), operator.enrol(self)
+        self._checked: dict[int, list[Any]] = {}  # by group: what has been checked
         torchs = {"maximize": maximize, "foreach": foreach, "fused": fused}
         sgds: tuple[Any, ...] = (weight_decay, momentum, dampening, nesterov)
         own = dict(zip(SGDS, sgds, strict=True))
@@ -187,9 +190,11 @@ class MPGD(Optimizer):
         merged = overridden(self.defaults, param_group)
         plain = {**check_keywords(merged), "lr": check_learning_rate(merged["lr"])}
         check_torchs(merged)
+        check_nesterov(merged)
         super().add_param_group(param_group)
         group = self.param_groups[-1]
         group.update(plain)
+        group.update({name: plain_number(group[name]) for name in NUMBERS})
         try:
             group["engine"] = find_engine(group, group["fused"], map(local, group["params"]))
             self._ensure_states()
@@ -224,8 +229,9 @@ class MPGD(Optimizer):
         """Restore from a pickle, also of a version that lacked a setting."""
         super().__setstate__(state)
         self._current, self._number = Current(), operator.enrol(self)
+        self._checked = {}
         torchs = {"maximize": False, "foreach": None, "fused": None, **SGDS}
-        for group in self.param_groups:
+        for group in (self.defaults, *self.param_groups):
             for name, value in {**vars(DEFAULTS), **torchs}.items():
                 group.setdefault(name, value)
 
@@ -244,12 +250,22 @@ class MPGD(Optimizer):
         if not torch.compiler.is_compiling():
             if TURN.last != self._number:
                 take_turn(self)
-            for group in self.param_groups:
-                if type(group["maximize"]) is not bool or group["foreach"] or group["fused"]:
-                    check_torchs(group)
-        for number, group in enumerate(self.param_groups):
-            self._step_group(number, group, self._current.of(number, group))
+            self._check_torchs()
+        current = [
+            self._current.of(number, group) for number, group in enumerate(self.param_groups)
+        ]
+        for number, (group, settings) in enumerate(zip(self.param_groups, current, strict=True)):
+            self._step_group(number, group, settings)
         return loss
+
+    def _check_torchs(self) -> None:
+        """Check what torch's optimizers know too, where it has changed, before anything moves."""
+        for number, group in enumerate(self.param_groups):
+            check_learning_rate(group["lr"])
+            now = [group[name] for name in TORCHS]
+            if now != self._checked.get(number):
+                check_torchs(group)
+                self._checked[number] = now
 
     def _step_group(self, number: int, group: dict[str, Any], settings: Settings) -> None:
         needy = group["params"]
@@ -266,6 +282,8 @@ class MPGD(Optimizer):
         states: list[State] = [self.state[p] for p in params]
         leader: State = self.state[needy[0]]
         how = self._gradient_step(group)
+        if not torch.compiler.is_compiling():
+            refuse_overlap(params)
         fresh = ensure_buffers(params, states, how)
         if torch.compiler.is_compiling():
             gradients: list[Tensor] = [p.grad for p in params]  # type: ignore[misc]
@@ -278,8 +296,6 @@ class MPGD(Optimizer):
                 gradient: Tensor = local(p.grad)  # type: ignore[arg-type]
                 keep_direction(local(p), gradient, local(state[BUFFER]), is_fresh, how)
             return  # nothing but a buffer changes, and the orbits wait
-        if not torch.compiler.is_compiling():
-            refuse_overlap(params)
         shared = next_shared(leader, settings, eta)
         if uses_foreach(params, group, settings):
             descend_many(params, states, settings, float(eta), shared, how, fresh)
@@ -352,12 +368,21 @@ def without(params: list[Tensor], others: list[Tensor]) -> list[Tensor]:
     return [p for p in params if id(p) not in known] if known else params
 
 
+def plain_number(x: Any) -> Any:
+    """Return a number that torch saves without ado: an int or a float as it is, others as one."""
+    return x if type(x) in (int, float) else float(x)
+
+
 def check_direction(group: dict[str, Any]) -> None:
     """Raise if weight decay or momentum are out of range, as `torch.optim.SGD` does."""
     for name in ("weight_decay", "momentum"):
         check_nonnegative(name, group[name])
     check_finite("dampening", group["dampening"])
     check_flag("nesterov", group["nesterov"])
+
+
+def check_nesterov(group: dict[str, Any]) -> None:
+    """Raise on Nesterov's momentum without one; later a schedule may bring it to 0."""
     if group["nesterov"] and (group["momentum"] == 0 or group["dampening"] != 0):
         raise ValueError(
             "nesterov needs a momentum above 0 and no dampening, got "

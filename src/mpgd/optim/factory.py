@@ -19,7 +19,7 @@ OURS = tuple(name for name in inspect.signature(perturb).parameters if name != "
 
 
 @lru_cache(maxsize=256)
-def perturbed(inner: type[Optimizer]) -> type[Perturbed]:
+def perturbed(inner: type[Optimizer], /) -> type[Perturbed]:
     """Return a class: ``inner``, with the keywords of `mpgd.perturb` besides its own.
 
     ``perturbed(AdamW)(params, lr=1e-3, sigma=0.1)`` is ``perturb(AdamW(params, lr=1e-3),

@@ -37,7 +37,7 @@ from mpgd.noise.counter import (
 )
 from mpgd.noise.driver import Driver
 from mpgd.noise.engines import tensor
-from mpgd.noise.normal import integers
+from mpgd.noise.memoryless import integers
 from mpgd.optim.numbering import ordinals_of
 from mpgd.optim.settings import ORBITS, TWIN, Settings
 from mpgd.optim.shards import Place, like, local, place_of
@@ -148,6 +148,8 @@ def ensure_buffers(
     for p, state, is_fresh in zip(params, states, fresh, strict=True):
         if is_fresh:
             state[BUFFER] = torch.zeros_like(p, memory_format=torch.preserve_format)
+        elif state[BUFFER].dtype != p.dtype:  # the model was cast after it had been made
+            state[BUFFER] = state[BUFFER].to(p.dtype)
     return fresh
 
 

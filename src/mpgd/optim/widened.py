@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 from mpgd.noise.counter import extend_key, step_key
 from mpgd.noise.rounding import DRIVER, is_half
 from mpgd.optim.rounding import round_part
-from mpgd.optim.shards import local
+from mpgd.optim.shards import are_overlapping, local
 
 
 class Widened:
@@ -29,6 +29,12 @@ class Widened:
     """
 
     def __init__(self, optimizer: Optimizer, params: Iterable[Tensor]) -> None:
+        params = list(params)
+        if are_overlapping(params):
+            raise ValueError(
+                'rounding="stochastic" cannot take half parameters that share memory: each has a '
+                "float32 copy for the time of a step; give the optimizer one of them"
+            )
         self.optimizer = optimizer
         self.stand_ins = {p: nn.Parameter(p.detach().float(), p.requires_grad) for p in params}
 
@@ -91,7 +97,7 @@ def saved_in_float32(pairs: Iterable[tuple[Tensor, Any]]) -> list[Tensor]:
         for p, values in pairs
         if is_half(local(p).dtype)
         and isinstance(values, dict)
-        and any(_is_like(v, p) and v.dtype == torch.float32 for v in values.values())
+        and any(_is_float32(value) for value in values.values())
     ]
 
 
@@ -103,5 +109,6 @@ def _widen_state(values: Any) -> None:
                 values[name] = value.float()
 
 
-def _is_like(value: Any, p: Tensor) -> bool:
-    return isinstance(value, Tensor) and value.shape == p.shape
+def _is_float32(value: Any) -> bool:
+    """Return whether a state is of float32 numbers; a single one is a count of steps."""
+    return isinstance(value, Tensor) and value.dim() > 0 and value.dtype == torch.float32

@@ -136,6 +136,7 @@ def tail_index(
         value, low, high = jackknife(_ESTIMATORS[method], x, z, level)
     if method != "hill":
         value, low, high = min(value, 2.0), min(low, 2.0), min(high, 2.0)
+    low = max(low, 0.0)
     return TailIndex(value, low, high, method, _in_random_order(x, method, value, dependence, seed))
 
 

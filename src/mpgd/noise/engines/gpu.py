@@ -186,7 +186,7 @@ def _own_term(head, row, at, inside, table, which: tl.constexpr, number: tl.cons
 
 @triton.jit
 def _normal_term(head, row, at, inside, table, which: tl.constexpr, number: tl.constexpr):
-    """Return strength times a normal number, see `mpgd.noise.normal`."""
+    """Return strength times a normal number, see `mpgd.noise.memoryless`."""
     index = at + tl.load(row + _OFFSET)
     h = _round(_round((index ^ _key_of(row, number)) * _MULTIPLIER))
     z = _looked_up(table, ((h >> _NORMAL_SHIFT) & _INPUT_MASK) | 1, inside)

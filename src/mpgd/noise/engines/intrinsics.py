@@ -187,7 +187,7 @@ def hash_eight(typing_context: Any, out: Any, i: Any, first: Any, key: Any, shif
 def normal_eight(
     typing_context: Any, out: Any, i: Any, first: Any, key: Any, table: Any, unit: Any
 ) -> Any:
-    """Write eight normal numbers from place ``i`` on; see `mpgd.noise.normal`."""
+    """Write eight normal numbers from place ``i`` on; see `mpgd.noise.memoryless`."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         code = Code(context, builder, signature, args)

@@ -1,4 +1,4 @@
-"""Normal numbers in numba's kernels: those of `mpgd.noise.normal`, bit for bit.
+"""Normal numbers in numba's kernels: those of `mpgd.noise.memoryless`, bit for bit.
 
 Import this module only where numba is installed; `mpgd.noise.engines.has_numba` tells.
 """
@@ -44,7 +44,7 @@ def write_normals(
 
 @inlined
 def normal_integer(h: Any, table: Any) -> Any:
-    """Return a standard normal number times 2^27, as `mpgd.noise.normal.integers`."""
+    """Return a standard normal number times 2^27, as `mpgd.noise.memoryless.integers`."""
     U = ((h << _UNIT) & ~(_LEAST - _UNIT)) | _LEAST
     octave = leading_zeros(U)
     below = (U << octave) << _UNIT
