@@ -29,18 +29,17 @@ class Widened:
     """
 
     def __init__(self, optimizer: Optimizer, params: Iterable[Tensor]) -> None:
-        params = list(params)
-        if are_overlapping(params):
-            raise ValueError(
-                'rounding="stochastic" cannot take half parameters that share memory: each has a '
-                "float32 copy for the time of a step; give the optimizer one of them"
-            )
         self.optimizer = optimizer
         self.stand_ins = {p: nn.Parameter(p.detach().float(), p.requires_grad) for p in params}
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def step(self, *closure: Callable[[], Any]) -> Any:
         """Return the loss of the optimizer's step; without a half it is the optimizer's own."""
+        if are_overlapping(list(self.stand_ins)):
+            raise ValueError(
+                'rounding="stochastic" cannot take half parameters that share memory: each has a '
+                "float32 copy for the time of a step; give the optimizer one of them"
+            )
         self.enter()
         try:
             return self.optimizer.step(*(self._seen(each) for each in closure))
