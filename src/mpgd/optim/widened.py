@@ -96,7 +96,7 @@ def saved_in_float32(pairs: Iterable[tuple[Tensor, Any]]) -> list[Tensor]:
         for p, values in pairs
         if is_half(local(p).dtype)
         and isinstance(values, dict)
-        and any(_is_float32(value) for value in values.values())
+        and any(_is_float32(value, p) for value in values.values())
     ]
 
 
@@ -108,6 +108,8 @@ def _widen_state(values: Any) -> None:
                 values[name] = value.float()
 
 
-def _is_float32(value: Any) -> bool:
-    """Return whether a state is of float32 numbers; a single one is a count of steps."""
-    return isinstance(value, Tensor) and value.dim() > 0 and value.dtype == torch.float32
+def _is_float32(value: Any, p: Tensor) -> bool:
+    """Return whether a state is of float32 numbers; one for a whole tensor is a count of steps."""
+    if not isinstance(value, Tensor) or value.dtype != torch.float32:
+        return False
+    return value.dim() > 0 or value.shape == p.shape
