@@ -11,7 +11,7 @@ GPU_VENV := .venv-gpu
 GPU_INSTALLED := $(GPU_VENV)/.installed
 CLIENTS_VENV := .venv-clients
 CLIENTS_INSTALLED := $(CLIENTS_VENV)/.installed
-CLIENTS := lightning accelerate transformers skorch schedulefree pytorch_optimizer
+CLIENTS := lightning jsonargparse[signatures] accelerate transformers skorch schedulefree pytorch_optimizer
 PIP_OPTIONS := --quiet --disable-pip-version-check --constraint constraints.txt
 PIP := $(BIN)/python -m pip install $(PIP_OPTIONS)
 JAX_PIP := $(JAX_VENV)/bin/python -m pip install $(PIP_OPTIONS)
@@ -75,7 +75,7 @@ without-numba: $(INSTALLED)
 # Triton on the GPU, or interpreted on the CPU; it comes without its dependencies, after torch.
 gpu: $(GPU_INSTALLED)
 	OMP_NUM_THREADS=1 MPGD_NO_SKIPS=all $(GPU_RUN) $(GPU_VENV)/bin/python -m pytest \
-		-n $(TEST_WORKERS) --dist worksteal tests/noise/test_gpu_code.py tests/optim/test_triton.py
+		-n $(TEST_WORKERS) --dist worksteal tests/optim/test_gpu_code.py tests/optim/test_triton.py
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks --write benchmarks/README.md

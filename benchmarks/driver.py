@@ -129,12 +129,18 @@ def values_table(count: int, rounds: int) -> tuple[Table, dict[str, Timing]]:
     """Return nanoseconds per value with ``count`` threads."""
     law = levy_stable(1 / GAMMA, BETA)
     cases = {
-        FLOAT32: in_place(np.float32), FLOAT64: in_place(np.float64), STEP: public("numba"),
-        EAGER: public("torch"), COMPILED: public("torch", compiled=True),
-        RANDN: lambda: torch.randn(COUNT), CMS: chambers_mallows_stuck(),
-        SCIPY: lambda: law.rvs(COUNT, random_state=0), POWERS: powers(thaler),
-        POWERS_COMPILED: powers(torch.compile(thaler)), POWERS_NUMBA: powers_numba(),
-    }  # fmt: skip
+        FLOAT32: in_place(np.float32),
+        FLOAT64: in_place(np.float64),
+        STEP: public("numba"),
+        EAGER: public("torch"),
+        COMPILED: public("torch", compiled=True),
+        RANDN: lambda: torch.randn(COUNT),
+        CMS: chambers_mallows_stuck(),
+        SCIPY: lambda: law.rvs(COUNT, random_state=0),
+        POWERS: powers(thaler),
+        POWERS_COMPILED: powers(torch.compile(thaler)),
+        POWERS_NUMBA: powers_numba(),
+    }
     with threads(count):
         timings = interleaved(cases, rounds)
     rows = [

@@ -56,7 +56,7 @@ def remembering(alpha: float, coefficient: float, n: int, rng: np.random.Generat
     return x[200:]
 
 
-def stable_path(alpha: float, n: int, d: int, seed: int) -> Array:
+def stable_path(alpha: float, n: int, d: int, seed: int = 0) -> Array:
     """Return sums of isotropic stable steps: normal ones times roots of positive stable ones."""
     rng = np.random.default_rng(seed)
     steps = rng.normal(size=(n, d))

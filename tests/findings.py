@@ -1,10 +1,10 @@
-"""Findings of the README and the index page against the rows of docs/results.md they rest on.
+"""Findings of the README and the index page against the rows of docs/results/ they rest on.
 
 A finding names its rows by links whose title holds parts of the row, separated by semicolons:
 
-    0.41 [0.15, 0.92] higher [row](docs/results.md#airfoil-self-noise "plain 0.6; as the text says")
+    0.41 [0.15, 0.92] higher [row](docs/results/airfoil.md "plain 0.6; as the text says")
 
-A row is a line of a table in that section of docs/results.md that holds all parts. Every number of
+A row is a line of a table of that page that holds all parts. Every number of
 the finding must be a number of one of its rows, rounded to as many digits. Signs are not compared,
 since a text says "higher" where a table has a plus, nor are numbers of theorems and tables.
 """
@@ -12,9 +12,10 @@ since a text says "higher" where a table has a plus, nor are numbers of theorems
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from html import unescape
 
-ROW = re.compile(r'\[[^\]]*\]\((?:docs/)?results\.md#([\w-]+) "([^"]+)"\)')
+ROW = re.compile(r'\[[^\]]*\]\((?:docs/)?results/([\w-]+)\.md "([^"]+)"\)')
 CODE = re.compile(r"`[^`]*`")
 LINK = re.compile(r"\]\([^)]*\)")
 NAMED = re.compile(r"(?:Theorem|Table|Figure|Section|Appendix) [\dA-F.]+\d|[A-Z]+[\w-]*\d+\w*")
@@ -37,28 +38,21 @@ def numbers(text: str) -> list[str]:
     return [found.rstrip(",").replace(",", "") for found in NUMBER.findall(plain)]
 
 
-def rows(results: str, anchor: str, parts: str) -> list[str]:
-    """Return the rows of a section that hold all parts."""
+def rows(page: str, parts: str) -> list[str]:
+    """Return the rows of a page that hold all parts."""
     wanted = [part.strip() for part in parts.split(";")]
-    return [line for line in _section(results, anchor) if all(part in line for part in wanted)]
+    lines = unescape(re.sub(r"\\(.)", r"\1", page)).splitlines()
+    return [
+        line for line in lines if line.startswith("| ") and all(part in line for part in wanted)
+    ]
 
 
-def _section(results: str, anchor: str) -> list[str]:
-    for part in results.split("\n## ")[1:]:
-        title, _, body = part.partition("\n")
-        slug = re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-")
-        if slug == anchor:
-            plain = unescape(re.sub(r"\\(.)", r"\1", body))
-            return [line for line in plain.splitlines() if line.startswith("| ")]
-    return []
-
-
-def mistakes(finding: str, results: str) -> list[str]:
+def mistakes(finding: str, pages: Mapping[str, str]) -> list[str]:
     """Return what is wrong with a finding: rows that are not there, numbers that are in none."""
     said, held = [], []
-    for anchor, parts in ROW.findall(finding):
-        found = rows(results, anchor, parts)
-        said += [] if found else [f"no row {parts!r} in #{anchor}"]
+    for name, parts in ROW.findall(finding):
+        found = rows(pages.get(name, ""), parts)
+        said += [] if found else [f"no row {parts!r} in {name}.md"]
         held += [x.replace(",", "") for row in found for x in NUMBER.findall(row)]
     missing = [x for x in numbers(finding) if not any(_equal(x, y) for y in held)]
     return said + [f"{x} is in no row of: {finding}" for x in missing]

@@ -31,7 +31,10 @@ def in_pipe(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
         (["laboratory"], "no command is named 'laboratory'; there are: reproduce, report, lab, "),
         (["reproduce", "valey"], "no experiment is named 'valey'; did you mean 'valley'?"),
         (["lab", "--port", "70000"], "port must be an integer in [0, 65535], got 70000"),
-        (["report", "-o", "page.pdf"], "a report is written as .html or .md, got 'page.pdf'"),
+        (
+            ["report", "-o", "page.pdf"],
+            "a report is an .html or .md file, or a folder, got 'page.pdf'",
+        ),
     ],
 )
 def test_a_mistake_has_a_hint_and_no_traceback(arguments: list[str], text: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mpgd import cli
+from mpgd import cli, endings
 from mpgd.experiments import EXPERIMENTS
 
 ROOT = Path(__file__).parents[1]
@@ -49,9 +49,12 @@ def test_links_and_pictures_of_a_page_exist(page: Path) -> None:
 
 
 def test_every_page_is_in_the_contents() -> None:
+    """The pages of docs/results/ are added when the site is built, by the links of their index."""
+    index = DOCS / "results" / "index.md"
+    results = [f"results/{page}" for page in dict.fromkeys(LINK.findall(index.read_text()))]
     contents = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
     pages = [page.relative_to(DOCS).as_posix() for page in PAGES[1:]]
-    assert sorted(listed(contents)) == sorted([*pages, *NOTEBOOKS])
+    assert sorted([*listed(contents), *results]) == sorted([*pages, *NOTEBOOKS])
 
 
 def listed(entry: object) -> list[str]:
@@ -93,7 +96,7 @@ def options(text: str) -> set[str]:
 
 def test_the_page_of_the_command_line_has_every_experiment_code_and_variable() -> None:
     assert all(f"| `{name}` |" in section("reproduce") for name in EXPERIMENTS)
-    codes = (cli.OK, cli.FAILED, cli.USAGE, cli.INTERRUPTED, cli.UNREAD, cli.TERMINATED)
+    codes = (cli.OK, cli.FAILED, cli.USAGE, cli.INTERRUPTED, cli.UNREAD, endings.TERMINATED)
     assert all(f"| {code} |" in COMMAND_LINE for code in codes)
     variables = re.findall(r"MPGD_[A-Z]+|NO_COLOR", cli.HELP)
     assert variables

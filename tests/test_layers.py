@@ -31,6 +31,7 @@ LEVELS = {
     "experiments": 5,
     "report": 6,
     "lab": 6,
+    "endings": 6,
     "terminal": 6,
     "completion": 6,
     "": 7,  # the package's own __init__, which gathers the public names
@@ -180,7 +181,7 @@ def test_without_jax_the_error_names_the_cure() -> None:
     [
         module_name(path)
         for path in FILES
-        if path.name not in ("__main__.py", "gpu.py")  # the latter needs triton and has none
+        if path.name not in ("__main__.py", "gpu.py")  # the latter need triton and have none
         and path.parent.name != "jax"  # tests/jax runs these, where jax is
     ],
 )

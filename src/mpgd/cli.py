@@ -12,15 +12,25 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr
+from collections.abc import Sequence
+from contextlib import redirect_stderr
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import mpgd
+from mpgd.endings import (
+    FAILED,
+    INTERRUPTED,
+    OK,
+    UNREAD,
+    USAGE,
+    UsageError,
+    fail,
+    termination,
+    usage_errors,
+)
 from mpgd.experiments import EXPERIMENTS, PROTOCOLS, USUAL, Context, check_protocol, find, load
 from mpgd.experiments.store import installed, versions
 from mpgd.parameters import check_integer
@@ -38,8 +48,6 @@ if TYPE_CHECKING:
 
 _arg: Any = partial(tyro.conf.arg, help_behavior_hint="")  # whose default is told by its help
 FLAG: Final = _arg()
-
-OK, FAILED, USAGE, INTERRUPTED, UNREAD, TERMINATED = 0, 1, 2, 130, 141, 143
 
 HELP: Final = """Gradient descent with chaotic, heavy-tailed perturbations.
 
@@ -67,10 +75,6 @@ Environment:
   NO_COLOR=1         no colours
   MPGD_TRACEBACK=1   show where an error came from
   MPGD_CACHE, MPGD_DATA   folders of tables and of data sets"""
-
-
-class UsageError(Exception):
-    """The arguments are wrong: exit code 2."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +110,8 @@ class Reproduce:
     """Where cifar10 trains: its full recipe wants a GPU, on a CPU a reduced study runs."""
     out: Path = Path("results")
     """Folder for figures, and for results in its `runs`."""
+    published: Annotated[bool, FLAG] = False
+    """Begin with the results that come with the package, and train only what they lack."""
     quiet: Annotated[bool, FLAG] = False
     """Print nothing but errors, and with --json the summary."""
     json: Annotated[bool, FLAG] = False
@@ -119,6 +125,7 @@ class Reproduce:
 
     def run(self) -> None:
         """Run the experiments one after the other, and write the report."""
+        from mpgd.experiments.archive import restore
         from mpgd.experiments.experiment import reproduce
         from mpgd.experiments.plan import announce, check_options, must_compile
 
@@ -135,6 +142,9 @@ class Reproduce:
             found = {study.name: study.lacks(self.data) for study in studies}
             left_out = {name: reason for name, reason in found.items() if reason}
             studies = [study for study in studies if study.name not in left_out]
+        if self.published:
+            taken = restore(context.store, {study.name for study in studies})
+            terminal.say(f"{taken:,} runs taken from the results that come with the package")
         dues = announce(studies, context)
         terminal.plan(dues)
         if any(due.runs for due in dues) and must_compile():
@@ -160,7 +170,8 @@ class Report:
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="[DIR]")] = Path("results")
     """Folder that `mpgd reproduce` wrote to."""
     output: Annotated[Path | None, _arg(metavar="FILE", aliases=["-o"])] = None
-    """What to write: .html is one page, .md a document with figures; by default DIR/report.html."""
+    """What to write: .html is one page, .md a document, a name without an ending a folder of them;
+    by default DIR/report.html."""
     study: Annotated[tuple[Path, ...], _arg(metavar="FILE ...")] = ()
     """Files that hold experiments of your own, whose sections are shown too."""
     published: Annotated[bool, FLAG] = False
@@ -254,7 +265,7 @@ class Info:
         """Print what this installation is."""
         import torch
 
-        from mpgd.maps.tables import cache_folder
+        from mpgd.files import cache_folder
         from mpgd.noise.engines import has_numba, has_triton
 
         data = Path(os.environ.get("MPGD_DATA") or cache_folder() / "data")
@@ -351,38 +362,6 @@ def one_line(box: str) -> str:
     text = re.sub(r" \(applied to [^)]*\)|\s+Arguments are applied to.*?matter\.", "", text)
     text = text[:1].lower() + text[1:]
     return f"{text}; did you mean {meant[1]!r}?" if meant else text
-
-
-def fail(code: int, text: str) -> int:
-    """Print the error, or the traceback where MPGD_TRACEBACK is set."""
-    if os.environ.get("MPGD_TRACEBACK"):
-        raise
-    print(f"mpgd: {text.strip()}", file=sys.stderr)
-    return code
-
-
-@contextmanager
-def usage_errors() -> Iterator[None]:
-    """Turn the library's words about a wrong argument into a usage error."""
-    try:
-        yield
-    except (ValueError, TypeError) as mistake:
-        raise UsageError(str(mistake)) from mistake
-
-
-@contextmanager
-def termination(kept: str) -> Iterator[None]:
-    """Leave cleanly on SIGTERM: temporary files are removed on the way out."""
-
-    def leave(number: int, frame: FrameType | None) -> None:
-        print(f"mpgd: terminated{kept}", file=sys.stderr)
-        sys.exit(TERMINATED)
-
-    before = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def publish(folder: Path, file: Path, terminal: Terminal) -> dict[str, Any]:

@@ -27,6 +27,14 @@ TEMPORARY: Final = ".tmp"
 LEFT: Final = re.compile(rf".+-[0-9a-f]{{32}}{re.escape(TEMPORARY)}")  # names that `_begin` gives
 
 
+def cache_folder() -> Path:
+    """Return the folder of tables and downloads: ``MPGD_CACHE``, else in the user's cache."""
+    if folder := os.environ.get("MPGD_CACHE"):
+        return Path(folder)
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "mpgd"
+
+
 def write_whole(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> None:
     """Write a file so that it is there with all of its content, or as it was before.
 

@@ -21,9 +21,19 @@ COUNT = 2300
 MANY = 10_000
 GROWTH = 4 << 20  # bytes that memory may grow by, over all of them
 WORDS = [
-    "gamma", "beta", "force", "decay", "eta", "seed", "steps", "scheme", "landscape", "x" * 300,
-    "", "%00",
-]  # fmt: skip
+    "gamma",
+    "beta",
+    "force",
+    "decay",
+    "eta",
+    "seed",
+    "steps",
+    "scheme",
+    "landscape",
+    "x" * 300,
+    "",
+    "%00",
+]
 VALUES = ["nan", "inf", "-1", "1e400", "9" * 400, "0.7", "plain", "'; --", "%ff", "\u0661", "1_0"]
 PATHS = [
     "/",
@@ -38,10 +48,19 @@ PATHS = [
 ]
 METHODS = ["GET", "HEAD", "POST", "PUT", "get", "G" * 50, "CONNECT", "\x00"]
 HEADERS = [
-    "Host: evil.example", "Content-Length: -1", "Content-Length: 999999999", "Expect: 100-continue",
-    "Transfer-Encoding: chunked", "Range: bytes=0-", "X: " + "y" * 9000, ": nothing", "Host:",
-    "Sec-Fetch-Site: cross-site", "Connection: upgrade", "Cookie: \xff",
-]  # fmt: skip
+    "Host: evil.example",
+    "Content-Length: -1",
+    "Content-Length: 999999999",
+    "Expect: 100-continue",
+    "Transfer-Encoding: chunked",
+    "Range: bytes=0-",
+    "X: " + "y" * 9000,
+    ": nothing",
+    "Host:",
+    "Sec-Fetch-Site: cross-site",
+    "Connection: upgrade",
+    "Cookie: \xff",
+]
 
 
 @contextmanager

@@ -48,8 +48,14 @@ def noise(raw: bytearray, dice: random.Random) -> None:
 
 
 DAMAGES: list[Callable[[bytearray, random.Random], None]] = [
-    flip, flip_near_an_end, truncate, blank, insert, repeat, noise
-]  # fmt: skip
+    flip,
+    flip_near_an_end,
+    truncate,
+    blank,
+    insert,
+    repeat,
+    noise,
+]
 
 
 def attack(seed: int) -> Iterator[str | None]:

@@ -12,6 +12,7 @@ from mpgd.experiments.statistics import (
     Columns,
     average,
     by_scheme,
+    by_seed,
     claim,
     interval,
     paired,
@@ -99,3 +100,11 @@ def test_a_row_shows_ours_beside_the_printed_number_and_two_differences() -> Non
 
 def test_schemes_are_averaged_over_the_seeds_they_share() -> None:
     assert average([{1: 1.0, 2: 4.0}, {2: 6.0, 3: 0.0}]) == {2: 5.0}
+
+
+def test_a_run_that_ends_at_an_absurd_number_has_diverged() -> None:
+    """One error of 1e30 would make every mean of its table, and the worst outcome of all."""
+    found = by_seed(records(Scheme(), [0.4, 1e30, -2e3, 999.0, inf]), "error")
+    assert [seed for seed, x in found.items() if not isnan(x)] == [1, 4]
+    assert summary(found.values()).diverged == 3
+    assert worst_of([found], "lower") == 999.0

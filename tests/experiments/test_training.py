@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from mpgd import MPGD
 from mpgd.experiments import training
+from mpgd.experiments.banks.bank import perturbations
 from mpgd.experiments.banks.released import SWITCHES, SwitchedNoise
-from mpgd.experiments.banks.sources import perturbations
 from mpgd.experiments.data.sources import Split
 from mpgd.experiments.nets.layout import Layout, mean_square
 from mpgd.experiments.schemes import PRINTED_SIGNS

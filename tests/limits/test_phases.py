@@ -46,6 +46,20 @@ def test_sm1_falls_with_m_and_j1_does_not() -> None:
     assert j1[1] > 0.75 * j1[0]
 
 
+def test_j1_is_at_least_half_of_what_a_jump_exceeds_the_steps() -> None:
+    """Where y jumps, x moves by one step: |jump| <= 2 J1 + step. Jumps stay, steps fall."""
+    system = FastSlow.mpgd(lambda x: x, sigma=0.5)
+    least = []
+    for m in (100, 1600):
+        both = coupled_paths(system, 1.0, m, paths=24, seed=1)
+        x, y = both.x[..., 0].numpy().T, both.y[..., 0].numpy().T
+        floor = 0.5 * (np.abs(np.diff(y)).max(axis=1) - np.abs(np.diff(x)).max(axis=1))
+        j1 = [skorokhod_distance(a, b, "J1", band=m // 3) for a, b in zip(x, y, strict=True)]
+        assert (np.array(j1) > floor - 1e-12).all()
+        least.append(np.median(floor))
+    assert least[1] > least[0] > 0.0  # so the distance cannot vanish
+
+
 def test_the_p_variation_of_drivers_is_tight_and_their_jumps_vanish() -> None:
     """Theorem C.1's last hypothesis: |W_m|_p stays for p > alpha, and sum |dW|^2 vanishes."""
     system = FastSlow.mpgd(lambda x: x, sigma=1.0)

@@ -12,6 +12,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+from mpgd import files
 from mpgd.maps import abel, tables
 from mpgd.maps.rows import LARGEST
 from mpgd.maps.tables import ThalerTables, compute_tables, thaler_tables
@@ -310,7 +311,7 @@ def test_a_failing_disk_leaves_no_part_behind(
     def fail(*args: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(tables.os, call, fail)
+    monkeypatch.setattr(files.os, call, fail)
     assert_same(thaler_tables(0.6), fresh[0.6])
     assert list(cache.iterdir()) == []
 

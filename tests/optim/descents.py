@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -58,3 +59,14 @@ def core(optimizer: MPGD) -> dict[str, Any]:
     found = snapshot(optimizer)
     del found["param_groups"]
     return found
+
+
+def resumed(shapes: list[Any], dtype: torch.dtype, given: dict[str, Any]) -> list[Any]:
+    """Return where two optimizers end, of which one took the state of the other after 3 of 6."""
+    one = MPGD(parameters(shapes, dtype), **given)
+    run(one, 3)
+    other = MPGD([deepcopy(p) for p in one.param_groups[0]["params"]], **given)
+    other.load_state_dict(deepcopy(one.state_dict()))
+    for optimizer in (one, other):
+        run(optimizer, 3, first=3)
+    return [core(one), core(other)]

@@ -148,3 +148,22 @@ def test_a_checkpoint_holds_tensors_and_plain_values_only() -> None:
     plain = (int, float, str, bool, tuple, list, type(None))
     for group in saved["param_groups"]:
         assert all(isinstance(v, plain) for v in group.values())
+
+
+@pytest.mark.parametrize("change", [{"gamma": 0.7}, {"noise": "gaussian"}], ids=str)
+@pytest.mark.parametrize("kind", ["mpgd", "adamw"])
+def test_what_was_changed_in_mid_run_is_saved_as_it_is_now(
+    kind: str, change: dict[str, Any]
+) -> None:
+    """The fingerprint of the tables is that of the new noise, or the state would not load."""
+    model, other = small_net(), small_net(seed=9)
+    optimizer, again = made(kind, model), made(kind, other)
+    train(model, optimizer, range(2))
+    for name, value in change.items():
+        optimizer.param_groups[0][setting_name(optimizer, name)] = value
+    train(model, optimizer, range(2, 4))
+    other.load_state_dict(deepcopy(model.state_dict()))
+    again.load_state_dict(deepcopy(optimizer.state_dict()))
+    for net, each in ((model, optimizer), (other, again)):
+        train(net, each, range(4, 8))
+    assert same_bits(snapshot(optimizer), snapshot(again))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from tests.optim.descents import LOUD, PATHS, core, orbits, parameters
-from tests.optim.workers import batch, run, same_bits, set_gradients, small_net, train
+from tests.optim.workers import batch, hooked, run, same_bits, set_gradients, small_net, train
 from torch import Tensor, nn
 
 from mpgd import MPGD
@@ -93,14 +93,7 @@ def test_construction_and_steps_leave_the_global_generators_alone() -> None:
 
 def test_hooks_run_and_can_be_removed() -> None:
     optimizer, seen = MPGD(parameters([3]), **LOUD), []
-    handles = [
-        optimizer.register_step_pre_hook(lambda *_: seen.append("before step")),
-        optimizer.register_step_post_hook(lambda *_: seen.append("after step")),
-        optimizer.register_state_dict_pre_hook(lambda _: seen.append("before state")),
-        optimizer.register_state_dict_post_hook(lambda _, s: {**s, "extra": 1}),
-        optimizer.register_load_state_dict_pre_hook(lambda _, s: seen.append("before load")),
-        optimizer.register_load_state_dict_post_hook(lambda _: seen.append("after load")),
-    ]
+    handles = hooked(optimizer, seen)
     run(optimizer, 1)
     saved = optimizer.state_dict()
     assert saved.pop("extra") == 1

@@ -8,9 +8,16 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed.checkpoint as dcp
-import torch.multiprocessing as mp
 from tests.optim import workers
-from tests.optim.workers import SETTINGS, make_optimizer, same_bits, snapshot, train_odd
+from tests.optim.workers import (
+    SETTINGS,
+    in_two_processes,
+    make_optimizer,
+    results,
+    same_bits,
+    snapshot,
+    train_odd,
+)
 from torch import nn
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 
@@ -55,14 +62,7 @@ TASKS: dict[str, tuple[Any, ...]] = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Run all tasks on two processes, once; the folder has their results and checkpoints."""
-    place = tmp_path_factory.mktemp("processes")
-    mp.start_processes(workers.start_process, (str(place), TASKS), nprocs=2, start_method="spawn")
-    return place
-
-
-def results(folder: Path, name: str) -> list[Any]:
-    """Return what the task gave on each rank."""
-    return [torch.load(folder / f"{name}{rank}.pt", weights_only=True) for rank in (0, 1)]
+    return in_two_processes(tmp_path_factory.mktemp("processes"), TASKS)
 
 
 @pytest.mark.parametrize(("name", "settings"), [("own", OWN), ("shared", SHARED)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import pkgutil
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 from tests.optim.descents import parameters
 from tests.optim.workers import run, same_bits, snapshot
 
+import mpgd.optim
 from mpgd import perturb, perturbed
 from mpgd.optim import Perturbed
 
@@ -50,6 +52,26 @@ def test_the_class_is_made_once_and_its_objects_are_copied_and_pickled() -> None
         twin = copy.deepcopy(optimizer)
         run(twin, 2, first=2)
         assert same_bits(snapshot(again), snapshot(twin))
+
+
+class Inheriting(perturbed(torch.optim.SGD)):  # type: ignore[misc]
+    """A class that inherits from a made one."""
+
+
+@pytest.mark.parametrize("made", [perturbed(torch.optim.AdamW), perturbed(WithBeta), Inheriting])
+def test_the_class_is_pickled_and_copied(made: type) -> None:
+    assert pickle.loads(pickle.dumps(made)) is made
+    assert copy.deepcopy(made) is made
+    optimizer = made(parameters([3]), lr=0.1, sigma=0.1)
+    assert type(pickle.loads(pickle.dumps(optimizer))) is made
+    assert type(copy.deepcopy(optimizer)) is made
+
+
+def test_a_text_can_name_the_class_of_a_torch_optimizer() -> None:
+    assert pkgutil.resolve_name("mpgd.optim:PerturbedAdamW") is perturbed(torch.optim.AdamW)
+    for name in ("PerturbedNothing", "PerturbedOptimizer", "AdamW", "Perturbedlr_scheduler"):
+        with pytest.raises(AttributeError, match=f"'mpgd.optim' has no attribute '{name}'"):
+            getattr(mpgd.optim, name)
 
 
 def test_its_signature_says_all_keywords() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.descents import LOUD, PATHS, core, ends, parameters
+from tests.optim.descents import LOUD, PATHS, core, ends, parameters, resumed
 from tests.optim.workers import run, same_bits, set_gradients, snapshot
 from torch.optim.lr_scheduler import CyclicLR, OneCycleLR
 
@@ -65,13 +65,7 @@ def test_noise_is_added_to_sgds_step_from_the_old_parameters(how: dict[str, Any]
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_it_resumes_bit_for_bit(path: dict[str, Any], dtype: torch.dtype) -> None:
     given = {**LOUD, **DIRECTIONS[2], **path}
-    one = MPGD(parameters(SHAPES, dtype), **given)
-    run(one, 3)
-    other = MPGD([deepcopy(p) for p in one.param_groups[0]["params"]], **given)
-    other.load_state_dict(deepcopy(one.state_dict()))
-    for optimizer in (one, other):
-        run(optimizer, 3, first=3)
-    assert same_bits(core(one), core(other))
+    assert same_bits(*resumed(SHAPES, dtype, given))
 
 
 @pytest.mark.parametrize("path", PATHS, ids=str)

@@ -7,9 +7,15 @@ from typing import Any
 
 import pytest
 import torch
-import torch.multiprocessing as mp
-from tests.optim import partitions, workers
-from tests.optim.workers import make_optimizer, odd_net, same_bits, train_odd
+from tests.optim import partitions
+from tests.optim.workers import (
+    in_two_processes,
+    make_optimizer,
+    odd_net,
+    results,
+    same_bits,
+    train_odd,
+)
 
 pytestmark = pytest.mark.timeout(240)
 TASKS: dict[str, tuple[Any, ...]] = {
@@ -22,13 +28,7 @@ TASKS: dict[str, tuple[Any, ...]] = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Run all tasks on two processes, once."""
-    place = tmp_path_factory.mktemp("partitions")
-    mp.start_processes(workers.start_process, (str(place), TASKS), nprocs=2, start_method="spawn")
-    return place
-
-
-def results(folder: Path, name: str) -> list[Any]:
-    return [torch.load(folder / f"{name}{rank}.pt", weights_only=True) for rank in (0, 1)]
+    return in_two_processes(tmp_path_factory.mktemp("partitions"), TASKS)
 
 
 def alone(kind: str, steps: int) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.descents import LOUD, PATHS, core, ends, parameters
+from tests.optim.descents import LOUD, PATHS, ends, parameters, resumed
 from tests.optim.transformer import losses
 from tests.optim.workers import run, same_bits, snapshot
 from torch import nn
@@ -74,13 +74,7 @@ def test_the_bits_do_not_depend_on_threads() -> None:
 @pytest.mark.parametrize("path", PATHS, ids=str)
 def test_it_resumes_bit_for_bit(path: dict[str, Any]) -> None:
     given = {**LOUD, **path, "rounding": "stochastic", "mu": 0.0, "sigma": 0.0}
-    one = MPGD(parameters(SHAPES, torch.bfloat16), **given)
-    run(one, 3)
-    other = MPGD([deepcopy(p) for p in one.param_groups[0]["params"]], **given)
-    other.load_state_dict(deepcopy(one.state_dict()))
-    for optimizer in (one, other):
-        run(optimizer, 3, first=3)
-    assert same_bits(core(one), core(other))
+    assert same_bits(*resumed(SHAPES, torch.bfloat16, given))
 
 
 def wrapped(params: list[nn.Parameter], **settings: Any) -> Optimizer:
@@ -131,6 +125,45 @@ def test_an_earlier_state_in_halves_is_taken_up() -> None:
     optimizer = perturb(inner, rounding="stochastic")
     run(optimizer, 2, first=2)
     assert inner.state[params[0]]["exp_avg"].dtype == torch.float32
+
+
+NEAREST = "rounding of group 0 was 'stochastic', .* cannot become 'nearest' in mid-run: set it back"
+
+
+def test_stochastic_rounding_is_not_switched_off_in_mid_run() -> None:
+    optimizer = wrapped(parameters([9], torch.bfloat16), sigma=0.1)
+    run(optimizer, 2)
+    before, (group,) = snapshot(optimizer), optimizer.param_groups
+    group["perturbation.rounding"] = "nearest"
+    with pytest.raises(ValueError, match=NEAREST):
+        run(optimizer, 1, first=2)
+    group["perturbation.rounding"] = "stochastic"
+    assert same_bits(snapshot(optimizer), before)
+    run(optimizer, 1, first=2)
+
+
+def test_it_is_switched_on_in_mid_run_and_off_before_the_first_step() -> None:
+    params = parameters([9], torch.bfloat16)
+    optimizer = wrapped(params, sigma=0.1)
+    optimizer.param_groups[0]["perturbation.rounding"] = "nearest"
+    run(optimizer, 2)
+    state = optimizer.inner.state[params[0]]
+    assert state["exp_avg"].dtype == torch.bfloat16
+    optimizer.param_groups[0]["perturbation.rounding"] = "stochastic"
+    run(optimizer, 2, first=2)
+    assert state["exp_avg"].dtype == torch.float32
+
+
+def test_mpgd_switches_its_rounding_at_any_time() -> None:
+    one = MPGD(parameters([9], torch.bfloat16), 0.01, momentum=0.9, rounding="stochastic")
+    run(one, 2)
+    values = [p.detach().clone() for p in one.param_groups[0]["params"]]
+    other = MPGD([nn.Parameter(x) for x in values], 0.01, momentum=0.9)
+    other.load_state_dict(deepcopy(one.state_dict()))
+    for optimizer in (one, other):
+        optimizer.param_groups[0]["rounding"] = "nearest"
+        run(optimizer, 2, first=2)
+    assert same_bits(snapshot(one), snapshot(other))
 
 
 @pytest.mark.parametrize("kind", ["MPGD", "perturb"])

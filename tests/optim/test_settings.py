@@ -151,3 +151,14 @@ def test_a_setting_changed_later_is_checked_at_the_next_step(
     with pytest.raises(error, match=f"{name} must be"):
         optimizer.step()
     assert same_bits([p.detach() for p in optimizer.param_groups[0]["params"]], before)
+
+
+def test_a_list_of_settings_that_is_changed_in_place_is_seen() -> None:
+    optimizer = MPGD(parameters([5]), **LOUD)
+    group = optimizer.param_groups[0]
+    group["beta"] = [0.5, 0.0]
+    group["params"][0].grad = torch.ones(5)
+    optimizer.step()
+    group["beta"][1] = 7.0
+    with pytest.raises(ValueError, match=r"beta must lie in \[-1, 1\], got 7.0"):
+        optimizer.step()

@@ -58,6 +58,9 @@ def test_noises_without_phases_have_no_force() -> None:
         ({"noise": "gaussian"}, 20.0),
         ({"stop": 100}, 100**0.6),
         ({"start": 3, "stop": 3}, 0.0),
+        ({"start": 300}, 100**0.6),
+        ({"start": 300, "stop": 350}, 50**0.6),
+        ({"start": 300, "stop": 900}, 100**0.6),
     ],
     ids=str,
 )

@@ -37,6 +37,7 @@ def test_a_stream_is_a_seed_of_its_own() -> None:
     seed = make_key(3, digest) % 2**63
     assert seed_of(3, "critic") == seed_of(3, digest) == seed
     assert seed_of(3, None) == 3
+    assert seed_of(3, "\ud800") != seed_of(3, "\ud801")  # any text is a name
     named = MPGD(parameters([40]), **LOUD, seed=3, stream="critic")
     numbered = MPGD(parameters([40]), **LOUD, seed=3, stream=digest)
     plain = MPGD(parameters([40]), **LOUD, seed=3)

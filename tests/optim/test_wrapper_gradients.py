@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.optim.workers import ORBITS, batch, run, same_bits, set_gradients, small_net, snapshot
+from tests.optim.workers import (
+    ORBITS,
+    hooked,
+    run,
+    same_bits,
+    scaled_steps,
+    set_gradients,
+    small_net,
+)
 from tests.optim.wrapped import INNERS, LOUD, flat, vectors
 from torch import nn
 
@@ -15,17 +23,7 @@ from mpgd import perturb
 def test_a_grad_scaler_skips_a_step_with_an_inf_gradient(name: str) -> None:
     model = small_net()
     optimizer = perturb(INNERS[name](model.parameters()), **LOUD)
-    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
-    for k in range(4):
-        inputs, targets = batch(k)
-        optimizer.zero_grad()
-        scaler.scale(nn.functional.mse_loss(model(inputs), targets)).backward()
-        if k == 2:
-            next(model.parameters()).grad[0, 0] = float("inf")
-        before = snapshot(optimizer)
-        scaler.step(optimizer)
-        scaler.update()
-        assert same_bits(snapshot(optimizer), before) == (k == 2)
+    scaled_steps(model, optimizer)
 
 
 @pytest.mark.parametrize("engine", ["torch", "numba"])
@@ -49,14 +47,7 @@ def test_nan_and_inf_gradients_leave_the_orbits_alone(name: str, engine: str) ->
 
 def test_hooks_repr_and_zero_grad() -> None:
     optimizer, seen = perturb(INNERS["adamw"](vectors()), **LOUD), []
-    handles = [
-        optimizer.register_step_pre_hook(lambda *_: seen.append("before step")),
-        optimizer.register_step_post_hook(lambda *_: seen.append("after step")),
-        optimizer.register_state_dict_pre_hook(lambda _: seen.append("before state")),
-        optimizer.register_state_dict_post_hook(lambda _, s: {**s, "extra": 1}),
-        optimizer.register_load_state_dict_pre_hook(lambda _, s: seen.append("before load")),
-        optimizer.register_load_state_dict_post_hook(lambda _: seen.append("after load")),
-    ]
+    handles = hooked(optimizer, seen)
     run(optimizer, 1)
     saved = optimizer.state_dict()
     assert saved.pop("extra") == 1

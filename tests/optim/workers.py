@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+import torch.multiprocessing as mp
 from torch import Tensor, nn
 
 import mpgd
@@ -48,6 +49,18 @@ def snapshot(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     packed = {k: v for k, v in optimizer.state_dict().items() if k in ("state", "param_groups")}
     parameters = [p.detach() for group in optimizer.param_groups for p in group["params"]]
     return deepcopy({**packed, "parameters": parameters})
+
+
+def hooked(optimizer: torch.optim.Optimizer, seen: list[str]) -> list[Any]:
+    """Register a hook of every kind, each of which says that it ran, and return the handles."""
+    return [
+        optimizer.register_step_pre_hook(lambda *_: seen.append("before step")),
+        optimizer.register_step_post_hook(lambda *_: seen.append("after step")),
+        optimizer.register_state_dict_pre_hook(lambda _: seen.append("before state")),
+        optimizer.register_state_dict_post_hook(lambda _, s: {**s, "extra": 1}),
+        optimizer.register_load_state_dict_pre_hook(lambda _, s: seen.append("before load")),
+        optimizer.register_load_state_dict_post_hook(lambda _: seen.append("after load")),
+    ]
 
 
 # --- models ------------------------------------------------------------------------------------
@@ -95,9 +108,36 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, steps: range) -> N
         optimizer.step()
 
 
+def scaled_steps(model: nn.Module, optimizer: torch.optim.Optimizer) -> torch.amp.GradScaler:
+    """Take four steps with a scaler; the third has an infinite gradient and must change nothing."""
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    for k in range(4):
+        inputs, targets = batch(k)
+        optimizer.zero_grad()
+        scaler.scale(nn.functional.mse_loss(model(inputs), targets)).backward()
+        if k == 2:
+            next(model.parameters()).grad[0, 0] = float("inf")
+        before = snapshot(optimizer)
+        scaler.step(optimizer)
+        scaler.update()
+        assert same_bits(snapshot(optimizer), before) == (k == 2)
+    return scaler
+
+
 # --- several processes -------------------------------------------------------------------------
 
 SETTINGS: dict[str, Any] = {"lr": 0.05, "mu": 0.1, "sigma": 0.1, "gamma": 0.6, "beta": 0.5}
+
+
+def in_two_processes(folder: Path, tasks: dict[str, tuple[Any, ...]]) -> Path:
+    """Run all tasks on two processes, once; the folder has what they return."""
+    mp.start_processes(start_process, (str(folder), tasks), nprocs=2, start_method="spawn")
+    return folder
+
+
+def results(folder: Path, name: str) -> list[Any]:
+    """Return what the task gave on each rank."""
+    return [torch.load(folder / f"{name}{rank}.pt", weights_only=True) for rank in (0, 1)]
 
 
 def start_process(rank: int, folder: str, tasks: dict[str, tuple[Any, ...]]) -> None:

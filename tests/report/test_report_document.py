@@ -39,7 +39,7 @@ def test_markdown_starts_with_the_commands_and_has_every_figure(document: Path) 
         " --data DIR\n"
     )
     assert begins < text.index("## What we conclude, plainly")
-    figures = re.findall(r"\]\((figures/results-[\w-]+\.svg)\)", text)
+    figures = re.findall(r"\]\((figures/[\w-]+\.svg)\)", text)
     assert len(figures) == 7
     assert all((document.parent / name).read_text().startswith("<?xml") for name in figures)
 
@@ -66,7 +66,7 @@ def test_an_uneven_sweep_says_how_many_seeds_and_how_to_go_on(tmp_path: Path) ->
         if run.scheme == "gd" or run.seed < 3:
             store.save(run, AIRFOIL, {}, seconds=1.0)
     text = report.write(tmp_path, tmp_path / "results.md").file.read_text()
-    assert "with corrected signs, 2 to 3 seeds: ours" in text
+    assert "**with corrected signs, 2 to 3 seeds**" in text
     assert "+0.0000 \\[+0.0000, +0.0000\\], 2 seeds" in text  # to descent, which has three
     assert "Unfinished: with corrected signs, 2 to 3 seeds. To finish it, run again:" in text
     assert "    mpgd reproduce airfoil --seeds 3 --data DIR # not finished yet\n" in text
@@ -80,7 +80,7 @@ def test_protocols_of_unlike_size_have_commands_of_their_own(tmp_path: Path) -> 
     assert "    mpgd reproduce airfoil --protocol corrected --seeds 2 --data DIR\n" in text
     assert "    mpgd reproduce airfoil --protocol released --seeds 1 --data DIR\n" in text
     assert "nfinished" not in text
-    assert text.index("with corrected signs, 2 seeds") < text.index("as the scripts ran, 1 seed:")
+    assert text.index("with corrected signs, 2 seeds") < text.index("as the scripts ran, 1 seed**")
 
 
 def test_the_text_to_the_letter_is_asked_for_where_it_was_not_run(
@@ -111,7 +111,7 @@ def test_a_row_that_the_paper_prints_as_worse_is_judged_as_printed(tmp_path: Pat
     worse = rows[at.format(0.7, "higher", ", as printed")]
     assert "| ✗ contradicted | as the text says |" in worse
     assert "corrected for 16 claims" in worse  # eight rows, two rivals
-    assert "| Airfoil: rows that the paper prints as worse than the rival |" in text
+    assert "- **Airfoil: rows that the paper prints as worse than the rival.**" in text
     assert "| MPGD (plain), mean over gamma 0.55, 0.6, 0.65, 0.7 and beta 0.5, has a lower" in text
     assert "as the text says, random splits" in text
     (overall,) = [line for line in text.splitlines() if line.startswith("**Of 64 comparisons")]
@@ -151,7 +151,7 @@ def test_half_a_sweep_gives_a_table_without_verdicts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "error", "match"),
     [
-        ("report.pdf", ValueError, r"written as \.html or \.md, got 'report\.pdf'"),
+        ("report.pdf", ValueError, r"an \.html or \.md file, or a folder, got 'report\.pdf'"),
         ("report.html", FileNotFoundError, "it has no folder 'runs'; `mpgd reproduce --out"),
         ("nowhere/report.html", FileNotFoundError, "it has no folder 'runs'"),
     ],
@@ -231,6 +231,9 @@ def test_the_title_s_question_is_answered_in_one_sentence(words: list[str], said
     found = answer(claims([Section("noise", "", (Findings("", tuple(own)),))]))
     assert re.match(said, found)
     assert found.count(".") == 1
+    assert found.endswith("as the authors' scripts ran, 1 of 1.") == (
+        "these runs (" in found and bool(words)
+    )
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ from math import isnan, log
 
 import numpy as np
 import pytest
+from benchmarks.tails import stable_path
 from numpy.typing import NDArray
 
 from mpgd.theory import dimension
@@ -10,17 +11,6 @@ from mpgd.theory.dimension import spanning_tree_edges, trajectory_dimension
 
 Array = NDArray[np.float64]
 CANTOR = log(2) / log(3)
-
-
-def levy_path(alpha: float, n: int, d: int, seed: int = 0) -> Array:
-    """Sum isotropic stable steps: a normal vector times the root of a positive stable variate."""
-    rng = np.random.default_rng(seed)
-    steps = rng.normal(size=(n, d))
-    if alpha < 2.0:
-        a, u, w = alpha / 2, rng.uniform(0, np.pi, n), rng.exponential(size=n)
-        tilt = (np.sin((1 - a) * u) / w) ** ((1 - a) / a)  # Kanter (1975)
-        steps *= np.sqrt(np.sin(a * u) / np.sin(u) ** (1 / a) * tilt)[:, None]
-    return steps.cumsum(axis=0)
 
 
 def segment(n: int) -> Array:
@@ -35,11 +25,11 @@ def cantor(n: int) -> Array:
 SETS = {
     "segment": (segment, 1.0),
     "cantor": (cantor, CANTOR),
-    "stable 1.5 in ten dimensions": (lambda n: levy_path(1.5, n, 10), 1.5),
-    "stable 1.8 in ten dimensions": (lambda n: levy_path(1.8, n, 10), 1.8),
-    "stable 1.2 in the plane": (lambda n: levy_path(1.2, n, 2), 1.2),
-    "stable 1.5 in the plane": (lambda n: levy_path(1.5, n, 2), 1.5),
-    "Brownian in three dimensions": (lambda n: levy_path(2.0, n, 3), 2.0),
+    "stable 1.5 in ten dimensions": (lambda n: stable_path(1.5, n, 10), 1.5),
+    "stable 1.8 in ten dimensions": (lambda n: stable_path(1.8, n, 10), 1.8),
+    "stable 1.2 in the plane": (lambda n: stable_path(1.2, n, 2), 1.2),
+    "stable 1.5 in the plane": (lambda n: stable_path(1.5, n, 2), 1.5),
+    "Brownian in three dimensions": (lambda n: stable_path(2.0, n, 3), 2.0),
 }
 # As stated in the module's text: (mst at 8192 points, box at 16384).
 TOLERANCE = dict(
@@ -79,7 +69,7 @@ def test_known_dimensions(name: str, method: str) -> None:
 
 def test_the_tree_reads_brownian_motion_in_the_plane_low() -> None:
     """The module's text says so: self-crossings make the approach to 2 logarithmic."""
-    assert 1.6 < trajectory_dimension(levy_path(2.0, 4096, 2), "mst").value < 1.9
+    assert 1.6 < trajectory_dimension(stable_path(2.0, 4096, 2), "mst").value < 1.9
 
 
 PATHS = {
@@ -94,7 +84,7 @@ PATHS = {
 def test_intervals_of_lags_cover(name: str) -> None:
     """Covering 97.5 % (benchmarks/tails.py), 200 paths have 180 or fewer with chance 3e-7."""
     alpha, d = PATHS[name]
-    found = [trajectory_dimension(levy_path(alpha, 1024, d, seed)) for seed in range(200)]
+    found = [trajectory_dimension(stable_path(alpha, 1024, d, seed)) for seed in range(200)]
     assert sum(f.low <= alpha <= f.high for f in found) > 180
     assert sum(f.low <= alpha - 0.5 <= f.high for f in found) < 20  # the check can fail
     assert all(f.low <= f.value <= f.high and f.method == "lags" for f in found)
@@ -103,13 +93,13 @@ def test_intervals_of_lags_cover(name: str) -> None:
 def test_lags_are_exact_on_a_line_and_no_more_than_the_space() -> None:
     line = trajectory_dimension(np.outer(np.arange(600.0), [1.0, -2.0]))
     assert (line.value, line.low, line.high) == pytest.approx((1.0, 1.0, 1.0))
-    path = trajectory_dimension(levy_path(2.0, 1024, 1))
+    path = trajectory_dimension(stable_path(2.0, 1024, 1))
     assert (path.value, path.low, path.high) == (1.0, 1.0, 1.0)
 
 
 def test_lags_are_the_slope_written_down() -> None:
     """Of 1024 points the lags are 1, 2, 4, 8, 16."""
-    x = levy_path(1.5, 1024, 2)
+    x = stable_path(1.5, 1024, 2)
     lags = np.array([1, 2, 4, 8, 16])
     sizes = [np.mean([log(np.hypot(*(x[t + k] - x[t]))) for t in range(1024 - k)]) for k in lags]
     assert trajectory_dimension(x).value == pytest.approx(1 / np.polyfit(np.log(lags), sizes, 1)[0])
@@ -117,12 +107,12 @@ def test_lags_are_the_slope_written_down() -> None:
 
 def test_a_path_of_two_regimes_has_a_wide_interval() -> None:
     """Smooth at small lags, Brownian at large ones."""
-    steps = np.diff(levy_path(2.0, 4096, 3), axis=0)
+    steps = np.diff(stable_path(2.0, 4096, 3), axis=0)
     smooth = np.apply_along_axis(np.convolve, 0, steps, np.ones(4), "valid").cumsum(axis=0)
     found = trajectory_dimension(smooth)
     assert found.low < 1.2
     assert found.high > 1.9
-    brownian = trajectory_dimension(levy_path(2.0, 4096, 3))
+    brownian = trajectory_dimension(stable_path(2.0, 4096, 3))
     assert found.high - found.low > brownian.high - brownian.low
 
 
@@ -154,20 +144,20 @@ def test_edges_are_those_of_scipy_and_of_the_loops(d: int) -> None:
 
 @pytest.mark.parametrize("method", ["lags", "mst"])
 def test_shift_and_scale_do_not_matter(method: str) -> None:
-    x = levy_path(1.5, 1024, 3)
+    x = stable_path(1.5, 1024, 3)
     value = trajectory_dimension(x, method).value
     assert trajectory_dimension(1e3 * x + 5.0, method).value == pytest.approx(value, rel=1e-6)
 
 
 def test_repeated_points_do_not_matter_to_the_tree() -> None:
-    x = levy_path(1.5, 1024, 3)
+    x = stable_path(1.5, 1024, 3)
     value = trajectory_dimension(x, "mst").value
     assert trajectory_dimension(np.repeat(x, 3, axis=0), "mst").value == value
 
 
 @pytest.mark.parametrize("method", ["lags", "mst"])
 def test_the_points_are_left_alone(method: str) -> None:
-    x = levy_path(1.5, 512, 2)
+    x = stable_path(1.5, 512, 2)
     before = x.copy()
     trajectory_dimension(x, method)
     np.testing.assert_array_equal(x, before)

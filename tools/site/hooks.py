@@ -22,11 +22,25 @@ if TYPE_CHECKING:
 
 ARTICLE = re.compile(r"(<article\b[^>]*>)(.*)(</article>)", re.DOTALL)
 IMAGE = re.compile(r'(?<!">)<img\b[^>]*\bsrc="([^"]+)"[^>]*>')
+RESULTS = "results/index.md"
+LINK = re.compile(r"\]\(([\w-]+\.md)\)")
 # Letters, Greek, arrows, operators, brackets, and the slanted alphabet of MathML's letters.
 CHARACTERS = (
     "U+20-7E,U+A0-FF,U+370-3FF,U+2000-230F,U+239B-23B4,U+25C7,U+27E8-27E9,"
     "U+1D434-1D467,U+1D6E2-1D71B"
 )
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Let the pages of docs/results/ follow its index, in the order in which that links to them."""
+    for heading in config.nav or ():
+        for name, pages in heading.items():
+            if RESULTS in pages:
+                index = (Path(config.docs_dir) / RESULTS).read_text()
+                linked = [f"results/{page}" for page in dict.fromkeys(LINK.findall(index))]
+                place = pages.index(RESULTS) + 1
+                heading[name] = [*pages[:place], *linked, *pages[place:]]
+    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

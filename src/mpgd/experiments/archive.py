@@ -10,12 +10,13 @@ the documentation, so that an installed package has it too.
 
 import json
 import lzma
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from mpgd.experiments.store import Record, record_of
+from mpgd.experiments.schema import form
+from mpgd.experiments.store import RESULTS, Record, Store, record_of
 from mpgd.files import write_whole
 
 FORMAT: Final = "mpgd-records-1"
@@ -62,20 +63,49 @@ def unpack(file: Path) -> Iterator[Record]:
             f"no published records: {file} is not there; "
             f"`mpgd report DIR --publish {file}` makes it from a folder of results"
         ) from None
-    except (lzma.LZMAError, ValueError) as problem:
+    except (lzma.LZMAError, ValueError, RecursionError, IsADirectoryError) as problem:
         raise ValueError(f"{file} is no file of records: {problem}") from problem
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise ValueError(f"{file} is no file of records (no format {FORMAT!r})")
     if len(bodies) != head.get("records"):
         raise ValueError(f"{file} must hold {head.get('records')} records, got {len(bodies)}")
-    yield from map(record_of, bodies)
+    for body in bodies:
+        try:
+            yield record_of(body if isinstance(body, dict) else {})
+        except ValueError as problem:
+            raise ValueError(f"{file} is no file of records: {problem}") from problem
+
+
+def restore(store: Store, experiments: Collection[str], file: Path = PUBLISHED) -> int:
+    """Put the records of experiments into a store that lacks them, and return how many it lacked.
+
+    What is in the store already stays. Records of earlier noise are left out.
+
+    Examples:
+        >>> import tempfile
+        >>> from mpgd.experiments.store import Run
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> run = Run("noise", "paper", "fresh", {"gamma": 0.6}, seed=0)
+        >>> pack([Record(run, {"ks": 0.02}, {}, 1.5, {}, None)], folder / "records.jsonl.xz")
+        >>> restore(Store(folder / "runs"), ["noise"], folder / "records.jsonl.xz")
+        1
+    """
+    count = 0
+    for record in unpack(file):
+        if why := form(record):
+            raise ValueError(f"{file} is no file of records: {why}")
+        wanted = record.run.experiment in experiments and record.run.is_current
+        if wanted and store.load(record.run) is None:
+            store.keep(record)
+            count += 1
+    return count
 
 
 def _body(record: Record) -> dict[str, Any]:
     curves = {name: _rounded(x) for name, x in record.curves.items() if name not in UNSHOWN}
     if "step" in curves and [len(x) for x in curves.values()].count(len(curves["step"])) == 1:
         del curves["step"]  # of a curve that is left out
-    rest = {name: getattr(record, name) for name in ("metrics", "seconds", "versions", "commit")}
+    rest = {name: getattr(record, name) for name in RESULTS}
     return asdict(record.run) | rest | {"curves": curves}
 
 

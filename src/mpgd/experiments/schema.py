@@ -31,10 +31,11 @@ NOTHING: Final = Needs()
 
 def problem(record: Record, needs: Needs | None) -> str | None:
     """Return why a record cannot be used, or None; without ``needs`` only its form is looked at."""
-    return _form(record) or (_lack(record, needs) if needs else None)
+    return form(record) or (lack(record, needs) if needs else None)
 
 
-def _form(record: Record) -> str | None:
+def form(record: Record) -> str | None:
+    """Return what is no text or number where one belongs, or None."""
     run, h = record.run, record.run.hyperparameters
     named = [run.experiment, run.protocol, run.scheme]
     if not all(isinstance(name, str) for name in named) or type(run.seed) is not int:
@@ -61,8 +62,8 @@ def _form(record: Record) -> str | None:
     return None
 
 
-def _lack(record: Record, needs: Needs) -> str | None:
-    """Return what a record lacks of what its study needs."""
+def lack(record: Record, needs: Needs) -> str | None:
+    """Return what a record lacks of what its study needs, or None."""
     for name, known in needs.choices.items():
         if record.run.hyperparameters.get(name) not in known:
             return f"corrupt: {name!r} of its hyperparameters must be one of {list(known)}"
@@ -82,6 +83,8 @@ def _lack(record: Record, needs: Needs) -> str | None:
 
 def _shape(value: Any) -> tuple[int, ...] | None:
     """Return the shape of numbers, that of one number being (), or None if they are none."""
+    if type(value) is float:  # most are, and an array of each takes long
+        return ()
     try:
         held = np.asarray(value)
     except ValueError:  # lists of unlike lengths

@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -71,8 +71,9 @@ class Run:
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Self:
         """Return the run that a file describes; one that names no version is of the first."""
-        held = {field.name: body[field.name] for field in fields(cls) if field.name in body}
-        return cls(**{"driver": UNNAMED, "gaussian": UNNAMED} | held)
+        held: dict[str, Any] = {"driver": UNNAMED, "gaussian": UNNAMED}
+        held |= {name: body[name] for name in cls.__match_args__ if name in body}
+        return cls(**held)
 
     @property
     def is_current(self) -> bool:
@@ -82,7 +83,7 @@ class Run:
     @property
     def canonical(self) -> str:
         """The configuration as JSON with sorted keys, the same text for equal runs."""
-        body = {field.name: getattr(self, field.name) for field in fields(self)}
+        body = {name: getattr(self, name) for name in self.__match_args__}
         if self.driver == UNNAMED:
             del body["driver"]
         if self.gaussian in (None, UNNAMED):
@@ -124,6 +125,9 @@ class Record:
     seconds: float
     versions: Mapping[str, str | None]
     commit: str | None
+
+
+RESULTS: Final[tuple[str, ...]] = Record.__match_args__[1:]  # its fields but for the run
 
 
 class Store:
@@ -185,17 +189,21 @@ class Store:
         self, run: Run, metrics: Mapping[str, Any], curves: Mapping[str, Any], seconds: float
     ) -> Record:
         """Write the record of ``run`` and return it; arrays and tensors become lists."""
-        body = {"format": FORMAT, **asdict(run), "metrics": metrics, "curves": curves}
-        body |= {"versions": versions(), "commit": commit(), "seconds": seconds}
+        return self.keep(Record(run, metrics, curves, seconds, versions(), commit()))
+
+    def keep(self, record: Record) -> Record:
+        """Write a record as it is, whoever made it, and return what was written."""
+        rest = {name: getattr(record, name) for name in RESULTS}
+        body = {"format": FORMAT, **asdict(record.run), **rest}
         text = json.dumps(body, indent=1, default=_plain)
         self.make()
         try:
-            write_whole(self.path(run), text.encode())
+            write_whole(self.path(record.run), text.encode())
         except FileNotFoundError:
             raise self.gone() from None
         except OSError as problem:
             raise self._error("write", problem) from problem
-        return _parse(text, run.key)
+        return _parse(text, record.run.key)
 
     def once(
         self, run: Run, work: Callable[[], tuple[Mapping[str, Any], Mapping[str, Any]]]
@@ -315,12 +323,11 @@ def _parse(text: str, key: str) -> Record:
 
 def record_of(body: dict[str, Any]) -> Record:
     """Return the record in what was read from a file; ValueError names what it lacks."""
-    names = [field.name for field in fields(Run) if field.name not in ("driver", "gaussian")]
-    rest = [field.name for field in fields(Record) if field.name != "run"]
-    if missing := [name for name in names + rest if name not in body]:
+    names = [name for name in Run.__match_args__ if name not in ("driver", "gaussian")]
+    if missing := [name for name in (*names, *RESULTS) if name not in body]:
         raise ValueError(f"corrupt: {', '.join(missing)} missing")
     run = Run.of(body)
-    return Record(run=run, **{name: body[name] for name in rest})
+    return Record(run=run, **{name: body[name] for name in RESULTS})
 
 
 def _plain(value: Any) -> Any:

@@ -3,7 +3,7 @@
     x' = x - eta grad(x) - m x + n,     m = mu eta^gamma v1,     n = sigma eta^gamma v2
 
 The parameters of all runs are one matrix (run, element). A run's hyperparameters name its noise,
-see `banks.sources`; with ``batch`` it descends on random mini-batches of that size.
+see `banks.bank`; with ``batch`` it descends on random mini-batches of that size.
 Noise does not depend on who trains beside a run, in bits; parameters do not to rounding, which
 only in float64 stays small. torch cuts large products among its threads, which changes the last
 bits: so a run is trained on one thread, whoever trains it.
@@ -17,8 +17,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from mpgd.experiments.banks.bank import Shapes
-from mpgd.experiments.banks.sources import Source, perturbations
+from mpgd.experiments.banks.bank import Shapes, Source, perturbations
 from mpgd.experiments.data.sources import Split
 from mpgd.experiments.nets.backprop import IN_PLACE, Backpropagation
 from mpgd.experiments.nets.layout import Examples, Layout, Loss, gradients, mean_square

@@ -29,6 +29,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mpgd.maps.thaler import checked_unit
 from mpgd.parameters import check_real
 
 Array = NDArray[np.float64]
@@ -72,7 +73,7 @@ class LSVMap:
 
     def __call__(self, y: ArrayLike) -> Array:
         """Return T at every entry of ``y``."""
-        y = _unit(y)
+        y = checked_unit(y)
         left = np.minimum(y, 0.5)
         image = np.where(y < 0.5, left * (1.0 + (2.0 * left) ** self.gamma), 2.0 * y - 1.0)
         return np.asarray(np.clip(image, SMALLEST, 1.0))
@@ -84,13 +85,13 @@ class LSVMap:
 
     def cdf(self, y: ArrayLike) -> Array:
         """Return the invariant distribution function at every entry of ``y``."""
-        y, (grid, H) = _unit(y), self._table
+        y, (grid, H) = checked_unit(y), self._table
         power = H[0] * (y / grid[0]) ** (1.0 - self.gamma)  # h falls like y^-gamma near 0
         return np.asarray(np.where(y < grid[0], power, np.interp(y, grid, H)))
 
     def quantile(self, u: ArrayLike) -> Array:
         """Return the y with cdf(y) = u: a uniform draw becomes a stationary start."""
-        u, (grid, H) = _unit(u, "u"), self._table
+        u, (grid, H) = checked_unit(u, "u"), self._table
         power = grid[0] * (np.minimum(u / H[0], 1.0)) ** (1.0 / (1.0 - self.gamma))
         return np.asarray(np.maximum(np.where(u < H[0], power, np.interp(u, H, grid)), 1e-300))
 
@@ -163,11 +164,3 @@ def _integrals(y: Array) -> Array:
     whole = np.polynomial.chebyshev.chebint(np.eye(NODES), lbnd=-1.0, axis=1)
     basis = np.polynomial.chebyshev.chebvander(4.0 * y - 3.0, NODES)
     return np.asarray(0.25 * basis @ whole.T)
-
-
-def _unit(y: ArrayLike, name: str = "y") -> Array:
-    y = np.asarray(y, dtype=np.float64)
-    inside = (y > 0) & (y <= 1)
-    if not np.all(inside):
-        raise ValueError(f"{name} must lie in (0, 1], got {float(y[~inside].flat[0])!r}")
-    return y

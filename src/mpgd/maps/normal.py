@@ -18,9 +18,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from mpgd.files import write_whole
+from mpgd.files import cache_folder, write_whole
 from mpgd.maps.rows import INPUT_BITS, POINT_BITS, Rows, tabulate
-from mpgd.maps.tables import RETURN_NODES, RETURN_ROW_BITS, cache_folder
+from mpgd.maps.tables import RETURN_NODES, RETURN_ROW_BITS
 
 GAUSSIAN_VERSION: Final = 2  # 1 was Box and Muller's; a new one changes every bit of the noise
 FINGERPRINT: Final = "ca071aa8089fa9a8"

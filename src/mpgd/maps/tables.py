@@ -10,7 +10,6 @@ else the user's cache folder) and identified by a fingerprint of their bits.
 from __future__ import annotations
 
 import hashlib
-import os
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -20,7 +19,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mpgd.files import open_regular, write_whole
+from mpgd.files import cache_folder, open_regular, write_whole
 from mpgd.maps.rows import INPUT_BITS, Rows, tabulate
 
 Array = NDArray[np.float64]
@@ -85,14 +84,6 @@ def thaler_tables(gamma: float) -> ThalerTables:
         tables = compute_tables(gamma)
         _save(path, tables)
     return tables
-
-
-def cache_folder() -> Path:
-    """Return the folder of cached tables: ``MPGD_CACHE``, else below the user's cache folder."""
-    if folder := os.environ.get("MPGD_CACHE"):
-        return Path(folder)
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "mpgd"
 
 
 def compute_tables(gamma: float) -> ThalerTables:

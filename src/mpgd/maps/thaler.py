@@ -104,7 +104,7 @@ class ThalerMap:
 
     def __call__(self, y: ArrayLike) -> Array:
         """Return T at every entry of ``y``."""
-        y = _unit(y)
+        y = checked_unit(y)
         distance = self._beyond_y_star(y)
         image = np.where(distance > 0, self._right(distance), self._left(y))
         return np.where(y == 1.0, 1.0, image)
@@ -129,12 +129,12 @@ class ThalerMap:
 
     def density(self, y: ArrayLike) -> Array:
         """Return the invariant density H' at every entry of ``y``."""
-        y = _unit(y)
+        y = checked_unit(y)
         return np.asarray(self.e / 2.0**self.e * (y**-self.gamma + (1 + y) ** -self.gamma))
 
     def cdf(self, y: ArrayLike) -> Array:
         """Return the invariant distribution function H at every entry of ``y``."""
-        y = _unit(y)
+        y = checked_unit(y)
         mass = (y**self.e + np.expm1(self.e * np.log1p(y))) / 2.0**self.e
         return np.asarray(np.minimum(mass, 1.0))
 
@@ -145,7 +145,7 @@ class ThalerMap:
         Newton's steps from the right never overshoot.
         """
         e = self.e
-        level = 2.0**e * _unit(u, "u")
+        level = 2.0**e * checked_unit(u, "u")
         w = np.minimum(level, 1.0)
         for _ in range(60):
             y = w ** (1 / e)
@@ -158,7 +158,7 @@ class ThalerMap:
 
     def abel(self, y: ArrayLike) -> Array:
         """Return A at every entry of ``y``: A(T y) = A(y) - 1 left of y*, A(1) = 0."""
-        y = _unit(y)
+        y = checked_unit(y)
         z = y**-self.gamma / self.gamma
         ends = self._panel_ends
         near = y > ends[-1]
@@ -233,7 +233,8 @@ class ThalerMap:
         return np.asarray((self.gamma * z) ** -self.alpha)
 
 
-def _unit(y: ArrayLike, name: str = "y") -> Array:
+def checked_unit(y: ArrayLike, name: str = "y") -> Array:
+    """Return an array of float64 whose entries lie in (0, 1]."""
     y = np.asarray(y, dtype=np.float64)
     inside = (y > 0) & (y <= 1)
     if not np.all(inside):

@@ -21,7 +21,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mpgd.maps import ThalerMap
 from mpgd.noise.counter import flat_index, make_key, seed_of, step_key, step_key_tensor
 from mpgd.noise.covariance import autocovariance
 from mpgd.noise.driver import Driver, make_driver
@@ -134,8 +133,7 @@ class ChaoticNoise:
     @property
     def variance(self) -> float:
         """E v^2 under the invariant law; the values have mean zero."""
-        law = self.driver.law
-        p = (law or ThalerMap(self.gamma)).burst_probability
+        p = self.driver.burst_probability
         return (1 - p) * self.laminar_value**2 + p * self.burst_value**2
 
     def autocovariance(self, lags: int | list[int] | np.ndarray | Tensor) -> Tensor:
@@ -175,11 +173,12 @@ class ChaoticNoise:
         check_integers(device)
         index = flat_index(shape, device) if index is None else index.reshape(shape)
         empty = new_state(shape, seed, device, tensor_id, driver_id)
-        key = make_key(seed, tensor_id, driver_id)
+        return replace(empty, word=self.start(index, make_key(seed, tensor_id, driver_id)))
+
+    def start(self, index: Tensor, key: int) -> Tensor:
+        """Return the stationary words of the elements ``index`` in the stream of ``key``."""
         sign_key = make_key(key, _SIGN) if self.first_sign == "drawn" else None
-        return replace(
-            empty, word=tensor.start(self.driver, index, make_key(key, _PLACE), sign_key)
-        )
+        return tensor.start(self.driver, index, make_key(key, _PLACE), sign_key)
 
     def step(
         self,

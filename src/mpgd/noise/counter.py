@@ -69,7 +69,8 @@ def stream_number(stream: int | str) -> int:
     """
     if isinstance(stream, int):
         return stream & MASK
-    return int.from_bytes(blake2b(stream.encode(), digest_size=8).digest(), "little")
+    name = stream.encode(errors="surrogatepass")  # any text is a name, also one that is no UTF-8
+    return int.from_bytes(blake2b(name, digest_size=8).digest(), "little")
 
 
 def seed_of(seed: int, stream: int | str | None) -> int:
@@ -98,7 +99,7 @@ def _mix_tensor(h: Tensor) -> Tensor:
 
 
 def _round_tensor(h: Tensor) -> Tensor:
-    return (h ^ upper_half(h)) * SIGNED_MULTIPLIER
+    return (h >> 32).bitwise_and_(0xFFFFFFFF).bitwise_xor_(h).mul_(SIGNED_MULTIPLIER)
 
 
 def hash_elements(index: Tensor, key: Tensor | int, salt: Tensor | int = 0) -> Tensor:

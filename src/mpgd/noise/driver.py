@@ -27,6 +27,7 @@ from torch import Tensor
 
 from mpgd.maps.rows import Rows
 from mpgd.maps.tables import RETURN_ROW_BITS, thaler_tables
+from mpgd.maps.thaler import ThalerMap
 from mpgd.noise.capped import CappedLaw, capped_law
 from mpgd.noise.counter import make_key
 from mpgd.noise.word import FAR, FRACTION_BITS, LONG, LONGEST, NEGATIVE, SIGN_BITS
@@ -70,6 +71,7 @@ class Driver:
     Attributes:
         laminar_value: c0.
         burst_value: c1.
+        burst_probability: P(Z).
         threshold: a sign is +1 if the upper 31 bits of the hash lie below it.
         product: whether a new sign multiplies the old one.
         returns: the table of B.
@@ -86,6 +88,7 @@ class Driver:
 
     laminar_value: float
     burst_value: float
+    burst_probability: float
     threshold: int
     product: bool
     returns: Table
@@ -112,6 +115,7 @@ def make_driver(gamma: float, beta: float, signs: str, longest: int | None = Non
     return Driver(
         laminar_value=c0,
         burst_value=c1,
+        burst_probability=(law or ThalerMap(gamma)).burst_probability,
         threshold=threshold,
         product=product,
         returns=Table(tables.returns, RETURN_ROW_BITS),

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mpgd.maps.normal import EXCESS, INPUT_SHIFT, NORMAL_BITS, normal_rows
+from mpgd.maps.normal import EXCESS, FINGERPRINT, INPUT_SHIFT, NORMAL_BITS, normal_rows
 from mpgd.maps.rows import INPUT_BITS
 from mpgd.maps.tables import RETURN_ROW_BITS
 from mpgd.noise.counter import flat_index, hash_elements, step_key_tensor, uniform
@@ -47,13 +47,14 @@ def normal_driver(deviation: float) -> Driver:
     return Driver(
         laminar_value=deviation * UNIT,
         burst_value=0.0,
+        burst_probability=0.0,
         threshold=0,
         product=False,
         returns=table,
         starts=table,
         law=None,
         largest=0,
-        fingerprint=0,
+        fingerprint=int(FINGERPRINT, 16) >> 1,
         table=rows.reshape(-1),
         rule=(np.uint64(0),) * 3,
         is_normal=True,

@@ -209,7 +209,6 @@ def _check_tensors(
     ordinal: int, parameter: Tensor, values: dict[str, Any], settings: Settings
 ) -> None:
     """Raise if a saved tensor has another shape or dtype than this parameter's would."""
-    is_chaotic = settings.tables is not None  # other noises have orbits of any dtype
     _check_buffer(ordinal, parameter, values.get(BUFFER))
     shape = (*parameter.shape, 2) if parameter.is_complex() else tuple(parameter.shape)
     for name in sorted(values.keys() & ALL_KEYS):
@@ -228,6 +227,8 @@ def _check_tensors(
                 f"{found.layout} on {found.device}"
             )
         dtype = torch.int32 if name in ORBIT_KEYS else torch.int64
+        # orbits of noises that the kernels do not know may have any dtype
+        is_chaotic = settings.drivers[int(name.startswith("additive"))] is not None
         if found.dtype == torch.float64 and dtype == torch.int32 and is_chaotic:
             raise ValueError(
                 f"{name!r} of parameter {ordinal} is an orbit of the earlier float64 driver, "
@@ -259,9 +260,15 @@ def _check_numbers(what: str, name: str, found: Tensor | int, settings: Settings
 
 def _check_parameter(ordinal: int, settings: Settings, values: dict[str, Any], leads: bool) -> None:
     """Raise if something is missing, or was made with other tables."""
-    for name in needed(settings, leads):
-        if name not in values:
-            raise ValueError(f"the state of parameter {ordinal} lacks {name!r}")
+    missing = [name for name in needed(settings, leads) if name not in values]
+    if missing:
+        if missing[0] == "tables" and any(d and d.is_normal for d in settings.drivers):
+            raise ValueError(
+                f"the Gaussian noise of parameter {ordinal} was saved without the fingerprint of "
+                "its tables: it is of an earlier generator, whose bits this version does not have; "
+                "start the noise anew from the saved parameters"
+            )
+        raise ValueError(f"the state of parameter {ordinal} lacks {missing[0]!r}")
     if settings.tables is not None and int(values["tables"]) != settings.tables:
         raise ValueError(
             f"parameter {ordinal} was saved with other tables (fingerprint "

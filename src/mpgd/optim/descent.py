@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from typing import Any, Final, overload
+from typing import Any, overload
 
 import torch
 from torch import Tensor
@@ -41,17 +41,16 @@ from mpgd.optim.shards import are_overlapping, local, meets
 from mpgd.optim.sizes import warn_if_large
 from mpgd.optim.streams import TURN, take_turn
 from mpgd.optim.swaps import follow
+from mpgd.optim.torch_keywords import (
+    NUMBERS,
+    SGDS,
+    TORCHS,
+    check_nesterov,
+    check_torchs,
+    plain_number,
+    refuse_graphs,
+)
 from mpgd.optim.update import Direction, Scalar
-from mpgd.parameters import check_finite, check_flag, check_nonnegative
-
-SGDS: Final[dict[str, Any]] = {  # the keywords of torch.optim.SGD that make its direction
-    "weight_decay": 0.0,
-    "momentum": 0.0,
-    "dampening": 0.0,
-    "nesterov": False,
-}
-NUMBERS: Final = ("weight_decay", "momentum", "dampening")
-TORCHS: Final = (*SGDS, "maximize", "foreach", "fused")  # what torch's optimizers know too
 
 
 class MPGD(Optimizer):
@@ -178,7 +177,7 @@ class MPGD(Optimizer):
         )
         refuse_graphs(capturable, differentiable)
         self._current, self._number = Current(), operator.enrol(self)
-        self._checked: dict[int, list[Any]] = {}  # by group: what has been checked
+        self._checked: dict[int, tuple[list[Any], Direction]] = {}  # by group: what was checked
         torchs = {"maximize": maximize, "foreach": foreach, "fused": fused}
         sgds: tuple[Any, ...] = (weight_decay, momentum, dampening, nesterov)
         own = dict(zip(SGDS, sgds, strict=True))
@@ -247,28 +246,35 @@ class MPGD(Optimizer):
             with torch.enable_grad():
                 loss = closure()
         refuse_sparse(self.param_groups)
-        if not torch.compiler.is_compiling():
+        if torch.compiler.is_compiling():
+            directions = [self._gradient_step(group) for group in self.param_groups]
+        else:
             if TURN.last != self._number:
                 take_turn(self)
-            self._check_torchs()
+            directions = self._check_torchs()
         current = [
             self._current.of(number, group) for number, group in enumerate(self.param_groups)
         ]
-        for number, (group, settings) in enumerate(zip(self.param_groups, current, strict=True)):
-            self._step_group(number, group, settings)
+        for number, group in enumerate(self.param_groups):
+            self._step_group(number, group, current[number], directions[number])
         return loss
 
-    def _check_torchs(self) -> None:
+    def _check_torchs(self) -> list[Direction]:
         """Check what torch's optimizers know too, where it has changed, before anything moves."""
+        found = []
         for number, group in enumerate(self.param_groups):
             check_learning_rate(group["lr"])
-            now = [group[name] for name in TORCHS]
-            if now != self._checked.get(number):
+            now, known = [group[name] for name in TORCHS], self._checked.get(number)
+            if known is None or now != known[0]:
                 check_torchs(group)
-                self._checked[number] = now
+                known = self._checked[number] = (now, self._gradient_step(group))
+            found.append(known[1])
+        return found
 
-    def _step_group(self, number: int, group: dict[str, Any], settings: Settings) -> None:
-        needy = group["params"]
+    def _step_group(
+        self, number: int, group: dict[str, Any], settings: Settings, how: Direction
+    ) -> None:
+        needy, is_compiling = group["params"], torch.compiler.is_compiling()
         if not settings.is_perturbed:
             needy = (
                 [p for p in needy if settings.is_needed(local(p).dtype)] if settings.rounds else []
@@ -281,11 +287,10 @@ class MPGD(Optimizer):
         params: list[Tensor] = [p for p in needy if p.grad is not None]
         states: list[State] = [self.state[p] for p in params]
         leader: State = self.state[needy[0]]
-        how = self._gradient_step(group)
-        if not torch.compiler.is_compiling():
+        if not is_compiling:
             refuse_overlap(params)
         fresh = ensure_buffers(params, states, how)
-        if torch.compiler.is_compiling():
+        if is_compiling:
             gradients: list[Tensor] = [p.grad for p in params]  # type: ignore[misc]
             place = (self._number, number)
             if operator.send(place, group, params, gradients, states, settings, leader, fresh):
@@ -350,58 +355,10 @@ class MPGD(Optimizer):
         return Direction(maximize=group["maximize"], **{name: group[name] for name in SGDS})
 
 
-def check_torchs(group: dict[str, Any]) -> None:
-    """Raise if a group's lr, or a keyword of torch's optimizers, is not what it must be."""
-    check_learning_rate(group["lr"])
-    check_flag("maximize", group["maximize"])
-    for name in ("foreach", "fused"):  # which earlier checkpoints lack
-        if group.get(name) is not None:
-            check_flag(name, group[name])
-    if group.get("foreach") and group.get("fused"):
-        raise ValueError("foreach and fused must not both be True: leave one of them out")
-    check_direction({**SGDS, **group})  # earlier checkpoints lack these too
-
-
 def without(params: list[Tensor], others: list[Tensor]) -> list[Tensor]:
     """Return the parameters that are none of ``others``."""
     known = {id(p) for p in others}
     return [p for p in params if id(p) not in known] if known else params
-
-
-def plain_number(x: Any) -> Any:
-    """Return a number that torch saves without ado: an int or a float as it is, others as one."""
-    return x if type(x) in (int, float) else float(x)
-
-
-def check_direction(group: dict[str, Any]) -> None:
-    """Raise if weight decay or momentum are out of range, as `torch.optim.SGD` does."""
-    for name in ("weight_decay", "momentum"):
-        check_nonnegative(name, group[name])
-    check_finite("dampening", group["dampening"])
-    check_flag("nesterov", group["nesterov"])
-
-
-def check_nesterov(group: dict[str, Any]) -> None:
-    """Raise on Nesterov's momentum without one; later a schedule may bring it to 0."""
-    if group["nesterov"] and (group["momentum"] == 0 or group["dampening"] != 0):
-        raise ValueError(
-            "nesterov needs a momentum above 0 and no dampening, got "
-            f"momentum={group['momentum']!r}, dampening={group['dampening']!r}"
-        )
-
-
-def refuse_graphs(capturable: bool, differentiable: bool) -> None:
-    """Raise if a step is to be captured or to be differentiated."""
-    if capturable:
-        raise ValueError(
-            "capturable must be False: a captured graph would repeat the noise of one step; "
-            "torch.compile takes the step, and computes the noise anew"
-        )
-    if differentiable:
-        raise ValueError(
-            "differentiable must be False: a step happens in place and outside autograd; "
-            "mpgd.optim.update.descended is the update as a pure function"
-        )
 
 
 def step_size(lr: float | Tensor) -> Scalar:

@@ -1,29 +1,55 @@
 """A class of optimizers whose steps are perturbed, for clients that build one by its class.
 
 The Trainer of transformers, timm, LightningCLI and configurations with ``partial`` want a class and
-keyword arguments. `perturbed` makes one of any torch optimizer's class.
+keyword arguments. `perturbed` makes one of any torch optimizer's class. A text can name those of
+torch's own optimizers: ``mpgd.optim.PerturbedAdamW`` is ``perturbed(torch.optim.AdamW)``.
 """
 
 from __future__ import annotations
 
+import copyreg
 import inspect
-from functools import lru_cache
-from typing import Any
+from functools import cache
+from typing import Any, Final
 
+import torch
 from torch.optim import Optimizer
 
 from mpgd.optim.perturbing import perturb
 from mpgd.optim.wrapper import Perturbed
 
 OURS = tuple(name for name in inspect.signature(perturb).parameters if name != "optimizer")
+BEGINNING: Final = Perturbed.__name__
 
 
-@lru_cache(maxsize=256)
+class Made(type):
+    """The class of classes that `perturbed` makes; it tells `pickle` how to make them again."""
+
+
+def _again(made: Any) -> str | tuple[Any, ...]:
+    """Return how a made class is made again; a class that inherits from one has a place by name."""
+    mine = perturbed(made._inner) is made
+    return (perturbed, (made._inner,)) if mine else made.__qualname__
+
+
+copyreg.pickle(Made, _again)
+
+
+def named(name: str) -> type[Perturbed]:
+    """Return the perturbed class of one of torch's own optimizers, such as ``"PerturbedAdamW"``."""
+    inner = getattr(torch.optim, name.removeprefix(BEGINNING), None)
+    is_known = isinstance(inner, type) and issubclass(inner, Optimizer) and inner is not Optimizer
+    if not (is_known and name.startswith(BEGINNING)):
+        raise AttributeError(f"module 'mpgd.optim' has no attribute {name!r}")
+    return perturbed(inner)
+
+
+@cache
 def perturbed(inner: type[Optimizer], /) -> type[Perturbed]:
     """Return a class: ``inner``, with the keywords of `mpgd.perturb` besides its own.
 
     ``perturbed(AdamW)(params, lr=1e-3, sigma=0.1)`` is ``perturb(AdamW(params, lr=1e-3),
-    sigma=0.1)``. The same inner class gives the same class, and its objects can be pickled. A
+    sigma=0.1)``. The same inner class gives the same class; it and its objects can be pickled. A
     keyword that both know, such as the ``beta`` of some optimizers or ``fused``, goes to the inner
     optimizer; ours is then given in ``perturbation={"beta": 0.5}``, which takes any of ours.
 
@@ -54,12 +80,10 @@ def perturbed(inner: type[Optimizer], /) -> type[Perturbed]:
         self.__setstate__({})  # which gives the operators a number of this object
 
     start.__doc__ = f"Make `{inner.__name__}` of the parameters, and perturb it."
-    members = {"__init__": start, "__reduce_ex__": _reduced, "_inner": inner}
-    made = type(f"Perturbed{inner.__name__}", (Perturbed,), members)
-    made.__doc__ = f"`{inner.__name__}` with perturbed steps, made by `mpgd.perturbed`."
-    made.__module__ = __name__
-    made.__signature__ = _signature(inner)  # type: ignore[attr-defined]
-    return made
+    start.__signature__ = _signature(inner)  # type: ignore[attr-defined]
+    members = {"__init__": start, "_inner": inner, "__module__": "mpgd.optim"}
+    members["__doc__"] = f"`{inner.__name__}` with perturbed steps, made by `mpgd.perturbed`."
+    return Made(BEGINNING + inner.__name__, (Perturbed,), members)  # type: ignore[return-value]
 
 
 def _divided(
@@ -84,7 +108,7 @@ def _names(inner: type[Optimizer]) -> set[str]:
 
 
 def _signature(inner: type[Optimizer]) -> inspect.Signature:
-    """Return the inner class's parameters, then ours that it does not know, as keywords."""
+    """Return ``self``, the inner class's parameters, then ours that it does not know."""
     theirs = list(inspect.signature(inner).parameters.values())
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     plain = [p.replace(annotation=p.empty) for p in theirs if p.kind not in kinds]
@@ -92,13 +116,5 @@ def _signature(inner: type[Optimizer]) -> inspect.Signature:
     default = inspect.signature(perturb).parameters
     ours = [default[name] for name in OURS if name not in known]
     last = inspect.Parameter("perturbation", inspect.Parameter.KEYWORD_ONLY, default=None)
-    return inspect.Signature([*plain, *ours, last])
-
-
-def _reduced(self: Any, _: Any) -> tuple[Any, ...]:
-    return _empty, (type(self)._inner,), self.__getstate__()
-
-
-def _empty(inner: type[Optimizer]) -> Perturbed:
-    """Return an object of a made class without its contents, for `pickle` and `copy`."""
-    return object.__new__(perturbed(inner))  # type: ignore[arg-type]
+    first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    return inspect.Signature([first, *plain, *ours, last])

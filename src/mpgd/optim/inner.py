@@ -26,6 +26,7 @@ from mpgd.optim.settings import NAMES, PREFIX
 from mpgd.optim.views import is_ours, split
 
 FULL_NAMES: Final = tuple((name, PREFIX + name) for name in NAMES)
+ROUNDING: Final = PREFIX + "rounding"
 ENTRY: Final = PREFIX.rstrip(".")
 HOOKS: Final = ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks")
 

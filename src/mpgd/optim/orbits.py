@@ -5,7 +5,7 @@ A perturbed parameter holds, in its optimizer state,
     step, key                  how many steps it took; the hash of (seed, its ordinal)
     multiplicative, additive   the orbits of the two drivers, if its noises have orbits,
     ..._twin                   of their twins in the symmetric variant,
-    tables                     the fingerprint of the tables that advance them
+    tables                     the fingerprint of the tables that the noises come from
 
 With a momentum it also holds ``momentum_buffer``, as in `torch.optim.SGD`. With a shared
 multiplicative driver, the first parameter of the group holds that scalar orbit and its own step.
@@ -132,10 +132,11 @@ def needed(settings: Settings, leads: bool) -> list[str]:
 
 def is_lacking(settings: Settings, states: Sequence[State]) -> bool:
     """Return whether a perturbed parameter's state lacks what the settings now need."""
-    if any(name not in states[0] for name in needed(settings, leads=True)):
-        return True
-    names = {"step", *(name for name, _, _ in settings.orbits)}
-    return any(not names <= state.keys() for state in states)
+    for name in needed(settings, leads=True):
+        if name not in states[0]:
+            return True
+    names = {"step", *[name for name, _, _ in settings.orbits]}
+    return len(states) > 1 and not all([names <= state.keys() for state in states])
 
 
 def ensure_buffers(

@@ -9,7 +9,7 @@ those of the torch operations in `mpgd.optim.update` and `mpgd.optim.orbits`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -160,8 +160,19 @@ def _kernel(engine: str | None, device: torch.device) -> str | None:
 
 
 def _run_numba(lines: list[list[int]], kind: Kind, settings: Settings, numbers: Numbers) -> None:
-    number, table = _NUMBERS.get(kind.dtype, np.float32), np.array(lines, dtype=np.int64)
-    kernel, first = _kernel_of(kind.dtype, settings)
+    remembered = _arguments if numbers.m is None else _arguments.__wrapped__  # m always changes
+    kernel, given = remembered(kind.dtype, kind.waits, settings, numbers)
+    table = np.array(lines, dtype=np.int64)
+    in_parts(sum([row[LENGTH] for row in lines]), partial(_run, kernel, table, given))
+
+
+@lru_cache(maxsize=64)
+def _arguments(
+    dtype: torch.dtype, waits: bool, settings: Settings, numbers: Numbers
+) -> tuple[Any, tuple[Any, ...]]:
+    """Return numba's kernel and what it takes after the rows and their range."""
+    number = _NUMBERS.get(dtype, np.float32)
+    kernel, first = _kernel_of(dtype, settings)
     values, flags = numbers.direction
     how = (tuple(number(value) for value in values), flags)
     constants = [
@@ -170,8 +181,8 @@ def _run_numba(lines: list[list[int]], kind: Kind, settings: Settings, numbers: 
     ]
     shared = 0.0 if numbers.m is None else numbers.m
     scalars = (number(numbers.down), how, numbers.how is None, number(shared))
-    given = (first, *scalars, *_uses(kind, settings, numbers.m is not None), *constants)
-    in_parts(sum(row[LENGTH] for row in lines), partial(_run, kernel, table, given))
+    uses = _uses(waits, settings, numbers.m is not None)
+    return kernel, (first, *scalars, *uses, *constants)
 
 
 def _kernel_of(dtype: torch.dtype, settings: Settings) -> tuple[Any, Any]:
@@ -185,9 +196,9 @@ def _kernel_of(dtype: torch.dtype, settings: Settings) -> tuple[Any, Any]:
     return step_half_rows, (dtype == torch.bfloat16, settings.rounds, settings.start)
 
 
-def _uses(kind: Kind, settings: Settings, has_shared: bool) -> tuple[bool, bool, bool, bool]:
+def _uses(waits: bool, settings: Settings, has_shared: bool) -> tuple[bool, bool, bool, bool]:
     """Return whether there is a shared m, m and n of each element's own, and twins."""
-    moves = not kind.waits
+    moves = not waits
     own = settings.mu != 0 and not has_shared and moves
     return has_shared and moves, own, settings.sigma != 0 and moves, settings.twins
 
@@ -201,7 +212,7 @@ def _run_triton(lines: list[list[int]], kind: Kind, settings: Settings, numbers:
 
     factors, flags = numbers.direction
     names = ("has_shared", "draws_m", "draws_n", "twins")
-    uses = dict(zip(names, _uses(kind, settings, numbers.m is not None), strict=True))
+    uses = dict(zip(names, _uses(kind.waits, settings, numbers.m is not None), strict=True))
     uses |= dict(zip(("directs", "decays", "keeps", "nesterov"), flags, strict=True))
     uses |= {"displaces": numbers.how is None, "rounds": settings.rounds}
     first, second = both_drivers(settings)
@@ -258,7 +269,7 @@ def _rows(
     rest: list[int] = []
     alive: list[Tensor] = []
     for number, (p, other, state) in enumerate(zip(params, others, states, strict=True)):
-        turn = int(state["step"]) - start
+        turn = state["step"].item() - start
         plain = type(p) in _PLAIN and not p.is_complex()
         x, offset = (p, offset_of(p)) if plain else _part_of(p)
         if offsets is not None:
@@ -278,13 +289,19 @@ def _rows(
                 continue
             other = local(other).to(dtype).resolve_neg().contiguous()
             alive.append(other)
-        row = [x.data_ptr(), _address(other, x, dtype, "gradient")]
+        like = (x.shape, x.get_device())
+        row = [x.data_ptr(), _address(other, *like, dtype, "gradient")]
         for name in columns:
-            row.append(_address(local(state[name]), x, torch.int32, name) if name else 0)
-        row += (x.numel(), offset, int(state["key"]), turn)
-        row.append(0 if buffer is None else _address(buffer, x, dtype, BUFFER))
+            if name is None:
+                row.append(0)
+                continue
+            word = state[name]
+            word = word if type(word) is Tensor else local(word)
+            row.append(_address(word, *like, torch.int32, name))
+        row += (x.numel(), offset, state["key"].item(), turn)
+        row.append(0 if buffer is None else _address(buffer, *like, dtype, BUFFER))
         row.append(int(bool(fresh) and fresh[number]))
-        rows.setdefault(Kind(dtype, x.get_device(), waiting), []).append(row)
+        rows.setdefault(Kind(dtype, like[1], waiting), []).append(row)
     return rows, rest, alive
 
 
@@ -298,21 +315,19 @@ def is_simple(x: Tensor, on_cpu: bool) -> bool:
     return plain and x.is_contiguous() and not x.is_neg()
 
 
-def _address(tensor: Tensor, x: Tensor, dtype: torch.dtype, name: str) -> int:
+def _address(tensor: Tensor, shape: torch.Size, device: int, dtype: torch.dtype, name: str) -> int:
     """Return a tensor's address for the kernel, which trusts its length, dtype and layout."""
-    plain = tensor.dtype == dtype and tensor.is_contiguous()
-    plain = plain and tensor.get_device() == x.get_device()
-    if not plain or tensor.shape != x.shape or tensor.is_neg():
+    plain = tensor.dtype is dtype and tensor.is_contiguous() and tensor.get_device() == device
+    if not plain or tensor.shape != shape or tensor.is_neg():
+        place = "the CPU" if device < 0 else f"GPU {device}"
         raise RuntimeError(
-            f"{name} of a parameter of shape {tuple(x.shape)} must be a contiguous {dtype} tensor "
-            f"of that shape on {x.device}, got {tensor.dtype} of shape {tuple(tensor.shape)} with "
+            f"{name} of a parameter of shape {tuple(shape)} must be a contiguous {dtype} tensor "
+            f"of that shape on {place}, got {tensor.dtype} of shape {tuple(tensor.shape)} with "
             f"strides {tensor.stride()} on {tensor.device}"
         )
     address = tensor.data_ptr()
     if address == 0 and tensor.numel() > 0:
-        raise RuntimeError(
-            f"{name} of a parameter of shape {tuple(x.shape)} has no memory any more"
-        )
+        raise RuntimeError(f"{name} of a parameter of shape {tuple(shape)} has no memory any more")
     return address
 
 

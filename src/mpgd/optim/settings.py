@@ -95,7 +95,7 @@ class Settings:
         drivers: what the compiled kernels know of the noises; None for one they do not know.
         engine: the engine that was asked for; ``"torch"`` if kernels do not know a noise in use.
         orbits: (name, which noise, driver number) of every orbit that a parameter holds.
-        tables: identifies the tables that advance the orbits; None where there are none.
+        tables: identifies the tables that the noises come from; None where there are none.
         rounds: whether half types are rounded stochastically.
     """
 
@@ -153,7 +153,8 @@ class Current:
         made = self._made.get(number)
         if made is None or made[0] != values:
             settings = make_settings(dict(zip(NAMES, values, strict=True)))
-            made = self._made[number] = (values, settings)
+            kept = [list(v) if isinstance(v, list) else v for v in values]  # lists may change
+            made = self._made[number] = (kept, settings)
         return made[1]
 
 
@@ -373,9 +374,8 @@ def _driver(noise: Noise) -> Driver | None:
 
 
 def _tables(drivers: tuple[Driver | None, Driver | None]) -> int | None:
-    """Return what identifies the tables that advance orbits; a normal noise has none."""
-    chaotic = [d.fingerprint if d and not d.is_normal else 0 for d in drivers]
-    return make_key(*chaotic) if any(chaotic) else None
+    """Return what identifies the tables that the noises' bits come from."""
+    return make_key(*(d.fingerprint if d else 0 for d in drivers)) if any(drivers) else None
 
 
 def _orbits(

@@ -91,8 +91,8 @@ def growth(noise: Noise, steps: int) -> float:
 
 def accumulated(settings: Settings, eta: float, steps: int) -> tuple[float, float]:
     """Return what both terms come to over ``steps`` steps, as far as these are perturbed."""
-    if settings.stop is not None:
-        steps = min(steps, settings.stop - settings.start)
+    end = steps if settings.stop is None else min(steps, settings.stop)
+    steps = max(0, end - settings.start)
     pairs = zip(sizes_of(settings, eta), settings.noises, strict=True)
     first, second = (size * growth(noise, steps) if steps else 0.0 for size, noise in pairs)
     return first, second
@@ -111,6 +111,13 @@ def root_mean_square(tensors: Iterable[Tensor]) -> float:
         norm = torch.linalg.vector_norm(part, dtype=_wide(part.dtype))
         total, count = total + float(norm) ** 2, count + part.numel()
     return math.sqrt(total / count) if count else 0.0
+
+
+def update_size(group: Mapping[str, Any], old: Mapping[Tensor, Tensor]) -> float | None:
+    """Return the root mean square of what an optimizer did to a group's old values, over lr."""
+    eta = float(group["lr"])
+    moved = [local(p) - old[p] for p in group["params"] if p.grad is not None]
+    return root_mean_square(moved) / eta if moved and eta else None
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype:

@@ -8,7 +8,7 @@ rounded stochastically into the parameters. Its own state is float32 too, and st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -98,6 +98,17 @@ def saved_in_float32(pairs: Iterable[tuple[Tensor, Any]]) -> list[Tensor]:
         and isinstance(values, dict)
         and any(_is_float32(value, p) for value in values.values())
     ]
+
+
+def refuse_narrowing(
+    number: int, rounding: str, params: Iterable[Tensor], state: Mapping[Tensor, Any]
+) -> None:
+    """Raise if a group that was rounded stochastically is not any more, but has a float32 state."""
+    if rounding == "stochastic" and saved_in_float32([(p, state.get(p)) for p in params]):
+        raise ValueError(
+            f"the rounding of group {number} was 'stochastic', so its optimizer's state is in "
+            "float32, and cannot become 'nearest' in mid-run: set it back, or build a new optimizer"
+        )
 
 
 def _widen_state(values: Any) -> None:

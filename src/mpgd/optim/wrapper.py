@@ -27,6 +27,7 @@ from mpgd.optim.descent import MPGD, refuse_sparse, step_size
 from mpgd.optim.inner import (
     ENTRY,
     FULL_NAMES,
+    ROUNDING,
     bare_step,
     drop_own,
     inner_step,
@@ -57,11 +58,11 @@ from mpgd.optim.settings import (
     find_engine,
 )
 from mpgd.optim.shards import local
-from mpgd.optim.sizes import root_mean_square, warn_if_large
+from mpgd.optim.sizes import update_size, warn_if_large
 from mpgd.optim.streams import TURN, take_turn
 from mpgd.optim.swaps import follow
 from mpgd.optim.views import BothStates, split
-from mpgd.optim.widened import Widened, saved_in_float32
+from mpgd.optim.widened import Widened, refuse_narrowing, saved_in_float32
 
 
 class Perturbed(Optimizer):
@@ -190,11 +191,14 @@ class Perturbed(Optimizer):
     def _driver_states(self) -> Iterable[tuple[Tensor, State]]:
         return self._orbits.items()
 
-    def _ensure_states(self) -> list[Settings]:
-        """Create the states that are missing, and return the settings of all groups."""
+    def _ensure_states(self, always: bool = False) -> list[Settings]:
+        """Create the states that are missing, and return the settings of all groups.
+
+        With ``always``, also what the states say of the settings is brought up to date.
+        """
         made = self._ensure_settings()
         pairs = list(zip(self.param_groups, made, strict=True))
-        if all(map(self._is_complete, *zip(*pairs, strict=True))) if pairs else True:
+        if not always and all(self._is_complete(*pair) for pair in pairs):
             return made
         for old, new in follow(pairs, self._orbits):
             if old in self.inner.state and old.shape == new.shape and type(old) is type(new):
@@ -208,6 +212,8 @@ class Perturbed(Optimizer):
             self._own.append(check_keywords(vars(self._keywords)))
         made = []
         for number, (group, own) in enumerate(zip(self.param_groups, self._own, strict=False)):
+            if own["rounding"] != group.get(ROUNDING, own["rounding"]):
+                refuse_narrowing(number, own["rounding"], group["params"], self.inner.state)
             for name, full in FULL_NAMES:  # the inner optimizer may have loaded a plain checkpoint
                 own[name] = group.setdefault(full, own[name])
             made.append(self._current.of(number, group))
@@ -251,7 +257,7 @@ class Perturbed(Optimizer):
         bare = partial(inner_step, self.inner, self._bare)
         loss = wide.step(*checked) if steps else bare(*checked)
         if measures:
-            self._updates = {k: _update_size(g, old) for k, g, _ in perturbed}
+            self._updates = {k: update_size(g, old) for k, g, _ in perturbed}
             self._measures = False
         for number, group, settings in perturbed:
             self._displace_group(number, group, settings, old, wide)
@@ -320,7 +326,7 @@ class Perturbed(Optimizer):
 
     def state_dict(self) -> dict[str, Any]:
         """Return both states; the drivers' entries begin with ``perturbation.``."""
-        self._ensure_states()
+        self._ensure_states(always=True)
         for hook in self._optimizer_state_dict_pre_hooks.values():
             hook(self)
         packed = pack(self.inner, self.inner.state_dict(), self._orbits)
@@ -350,17 +356,11 @@ class Perturbed(Optimizer):
             wide.leave()
         loaded = checkpoint.pairs(self.param_groups, saved)
         self._orbits = {p: checkpoint.own_state(values, p) for p, _, values in loaded if values}
+        self._own = settings
         for group, own in zip(self.param_groups, settings, strict=True):
             group.update(with_prefix(own))
         for post_hook in self._optimizer_load_state_dict_post_hooks.values():
             post_hook(self)
-
-
-def _update_size(group: dict[str, Any], old: dict[Tensor, Tensor]) -> float | None:
-    """Return the root mean square of what the inner optimizer did to a group, over lr."""
-    eta = float(group["lr"])
-    moved = [local(p) - old[p] for p in group["params"] if p.grad is not None]
-    return root_mean_square(moved) / eta if moved and eta else None
 
 
 def _is_half(p: Tensor) -> bool:

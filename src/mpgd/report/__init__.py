@@ -1,4 +1,4 @@
-"""The report: one self-contained HTML page or Markdown document from a store of results.
+"""The report: one self-contained HTML page, or Markdown, from a store of results.
 
 It reads the store and never trains. A part the store lacks is named with the command that makes it;
 files that are no results are named too.
@@ -17,13 +17,14 @@ from mpgd.experiments.archive import PUBLISHED, pack, unpack
 from mpgd.experiments.content.blocks import Page
 from mpgd.experiments.experiment import Experiment
 from mpgd.files import write_whole
-from mpgd.report import html, markdown
+from mpgd.report import html, markdown, pages
 from mpgd.report.page import build
 from mpgd.report.shelf import read, sort
 
-RENDERERS: Final[Mapping[str, Callable[[Page], tuple[str, markdown.Figures]]]] = {
-    ".html": lambda page: (html.render(page), {}),
+RENDERERS: Final[Mapping[str, Callable[[Page, str], markdown.Files]]] = {
+    ".html": lambda page, name: {name: html.render(page)},
     ".md": markdown.render,
+    "": pages.render,
 }
 UNSEEN: Final = re.compile(  # control characters, surrogates, and what turns the reading direction
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
@@ -47,15 +48,18 @@ def write(folder: Path | None, file: Path, studies: Sequence[Experiment] = ()) -
         folder: the folder `mpgd reproduce` wrote to, with the results in its ``runs``; None is the
             results that come with the package.
         file: what to write; ``.html`` is one page, ``.md`` a document with figures beside it in
-            ``figures``.
+            ``figures``, a name without an ending a folder of such documents, one for each study.
         studies: experiments beside those of the catalogue, whose sections come last.
 
     Raises:
         ValueError: if the file's name ends otherwise.
         FileNotFoundError: if there are no results, or no folder for the file.
+        FileExistsError: if the folder has an index page that is none of results.
     """
     if file.suffix not in RENDERERS:
-        raise ValueError(f"a report is written as .html or .md, got {file.name!r}")
+        raise ValueError(f"a report is an .html or .md file, or a folder, got {file.name!r}")
+    if not file.suffix:
+        file = _folder(file)
     every = [*catalogue(), *studies]
     shelf = sort(unpack(PUBLISHED), every) if folder is None else read(folder, every)
     how = f"mpgd report {'results' if folder else '--published'} -o {file.name}"
@@ -63,14 +67,22 @@ def write(folder: Path | None, file: Path, studies: Sequence[Experiment] = ()) -
         raise FileNotFoundError(f"cannot write {file}: there is no folder {file.parent}")
     with _kept():
         page = build(shelf, how, every)
-        text, figures = RENDERERS[file.suffix](page)
-    if figures:
-        (file.parent / markdown.FIGURES).mkdir(exist_ok=True)
-    for name, svg in figures.items():
-        replace(file.parent / markdown.FIGURES / name, svg)
-    replace(file, text)
+        files = RENDERERS[file.suffix](page, file.name)
+    for name, text in files.items():
+        replace(file.parent / name, text)
     missing = tuple(section.name for section in page.sections if section.is_missing)
     return Written(file, len(shelf.records), missing, tuple(map(visible, shelf.unusable)))
+
+
+def _folder(given: Path) -> Path:
+    """Return a folder that pages may be written to, by its own name: ``.`` has none."""
+    folder = given.resolve()
+    if not folder.name:
+        raise ValueError(f"a folder of pages must have a name, got {str(given)!r}")
+    index = folder / "index.md"
+    if index.is_file() and not index.read_bytes().startswith(f"# {markdown.TITLE}".encode()):
+        raise FileExistsError(f"{index} is no page of results; give another folder")
+    return folder
 
 
 def publish(folder: Path, file: Path) -> int:
@@ -100,6 +112,7 @@ def _kept() -> Iterator[None]:
 def replace(file: Path, text: str) -> None:
     """Write a file so that a reader sees the old one or the new one, never half of it."""
     try:
+        file.parent.mkdir(parents=True, exist_ok=True)
         write_whole(file, visible(text).encode())
     except OSError as problem:
         raise OSError(f"cannot write {file}: {problem.strerror}") from problem

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mpgd.experiments.content import colors, style
 from mpgd.experiments.content.blocks import Landscape, Plate
-from mpgd.experiments.content.style import SIZE, figure_of, legend_of, styled
+from mpgd.experiments.content.style import SIZE, legend_of, styled
 
 try:
     from matplotlib.figure import Figure
@@ -35,6 +35,8 @@ RC: Final[dict[str, Any]] = {
     "lines.linewidth": 1.2,
     "axes.titley": 1.0,  # where it comes to stand anyway; to find that out is slow
 }
+BOTTOM, RIGHT, HIGH = 0.17, 0.96, 0.72  # where the axes of a panel are
+LINE: Final = 0.2  # inches of a line of a legend
 REM: Final = 6.0  # of the page, to an inch of a legend: so it is as large as text
 RAISED: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 NO_METADATA: Final = {"Creator": None, "Date": None, "Format": None, "Type": None}
@@ -49,7 +51,7 @@ def themed(plate: Plate, prefix: str) -> list[str]:
     with styled(**RC):
         for number, panel in enumerate(plate.panels):
             figure = Figure(figsize=SIZE)
-            axes.append(figure.add_axes((panel.left, 0.17, 0.96 - panel.left, 0.72)))
+            axes.append(figure.add_axes((panel.left, BOTTOM, RIGHT - panel.left, HIGH)))
             panel.draw(axes[-1])
             _lighten(axes[-1])
             elements.append(_for_page(_svg(figure), f"{prefix}-{number}"))
@@ -91,10 +93,30 @@ def _legend(axes: list[Any]) -> Figure:
 def whole(plate: Plate) -> str:
     """Return a plate as an SVG file of its own."""
     with styled(**RC):
-        figure = figure_of(plate, columns=3)
-        for ax in figure.axes:
+        figure = Figure(figsize=(plate.columns * SIZE[0], plate.rows * SIZE[1]))
+        for panel in plate.panels:
+            ax = figure.add_axes((0.0, 0.0, 1.0, 1.0), label=str(len(figure.axes)))
+            panel.draw(ax)
             _lighten(ax)
+        found = legend_of(figure.axes) if plate.legend else {}
+        _place(figure, plate, below=LINE * (-(-len(found) // plate.columns) + 0.5) * bool(found))
+        if found:
+            figure.legend(found.values(), found.keys(), loc="lower center", ncols=plate.columns)
         return _svg(figure, facecolor="white")
+
+
+def _place(figure: Figure, plate: Plate, below: float) -> None:
+    """Give panels their places row by row, and what stands ``below`` them its inches.
+
+    Margins are those of the page: to measure every label first takes as long as to draw.
+    """
+    columns, height = plate.columns, plate.rows * SIZE[1] + below
+    figure.set_figheight(height)
+    for number, (panel, ax) in enumerate(zip(plate.panels, figure.axes, strict=True)):
+        row, column = divmod(number, columns)
+        bottom = height - (row + 1) * SIZE[1] + BOTTOM * SIZE[1]
+        left, width = column + panel.left, RIGHT - panel.left
+        ax.set_position((left / columns, bottom / height, width / columns, HIGH * SIZE[1] / height))
 
 
 def landscape(block: Landscape) -> str:

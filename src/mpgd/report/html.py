@@ -19,9 +19,9 @@ from markupsafe import Markup, escape
 from mpgd.experiments.content import blocks, colors
 from mpgd.experiments.content.tables import findings_table
 from mpgd.report.drawing import THEMED, themed
+from mpgd.report.order import is_answer, unasked
 from mpgd.report.summary import by_headline, verdicts
 
-LONG: Final = 420  # characters of a paragraph that comes after the answer and the figure
 Call = tuple[str, tuple[Any, ...]]  # a macro of blocks.html, and what it is given
 
 
@@ -52,30 +52,15 @@ def _laid(section: blocks.Section) -> tuple[list[Call], list[Call], str]:
     """
     name = escape(section.name)  # it becomes a part of the ids in the drawings
     calls = [(block, _call(block, f"{name}-{n}")) for n, block in enumerate(section.blocks)]
-    first = _first(section.blocks)
+    first = unasked(section.blocks)
     shown = [call for block in first for own, call in calls if own is block]
     counted = [
         ("counted", (call[1][1],)) for own, call in calls if isinstance(own, blocks.Findings)
     ]
     told = [block for block in first if not isinstance(block, blocks.Missing)]
-    place = len(first) - len(told) + sum(_is_answer(block) for block in told)
+    place = len(first) - len(told) + sum(is_answer(block) for block in told)
     rest = [(own, call) for own, call in calls if not any(own is block for block in first)]
     return [*shown[:place], *counted, *shown[place:]], [call for _, call in rest], _named(rest)
-
-
-def _first(every: Sequence[blocks.Block]) -> list[blocks.Block]:
-    """Return the blocks that a reader sees unasked, in their order."""
-    missing = [block for block in every if isinstance(block, blocks.Missing)]
-    answers = [block for block in every if _is_answer(block)]
-    texts = [block for block in every if isinstance(block, blocks.Text) and not block.answer]
-    figures = [block for block in every if isinstance(block, blocks.Plate | blocks.Landscape)]
-    answered = answers or any(isinstance(block, blocks.Findings) for block in every)
-    told = [text for text in texts[:1] if not answered or len(text.text) <= LONG]
-    return [*missing, *answers, *told, *figures[:1]]
-
-
-def _is_answer(block: blocks.Block) -> bool:
-    return isinstance(block, blocks.Text) and block.answer
 
 
 def _named(rest: Sequence[tuple[blocks.Block, Call]]) -> str:

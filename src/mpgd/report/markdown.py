@@ -1,18 +1,22 @@
 """A page as Markdown: the same content for the documentation, figures as files beside it.
 
-Text is escaped, so that nothing in a result becomes markup.
+Each section begins with its answer; long tables are folded. Text is escaped, so that nothing in a
+result becomes markup.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from html import escape
+from itertools import groupby
 from typing import Any, Final
 
 from mpgd.experiments.content import blocks
 from mpgd.experiments.content.tables import findings_table
 from mpgd.report.drawing import landscape, whole
-from mpgd.report.summary import tally_text
+from mpgd.report.order import asked, is_answer, unasked
+from mpgd.report.summary import answer, claims, is_compared, spoken
 
+TITLE: Final = "Results and audit"
 FIGURES: Final = "figures"
 CODE: Final = re.compile(r"`([^`<>&\n]+)`")
 ICONS: Final = {
@@ -22,91 +26,140 @@ ICONS: Final = {
     "undecided": "–",
     "provisional": "…",
 }
-Figures = dict[str, str]  # name of the file: SVG
-FILES: Final[Any] = {blocks.Plate: whole, blocks.Landscape: landscape}
+Files = dict[str, str]  # name, from where the report is written: text
+DRAWN: Final[Any] = {blocks.Plate: whole, blocks.Landscape: landscape}
 
 
-def render(page: blocks.Page) -> tuple[str, Figures]:
-    """Return the document and its figures."""
-    figures: Figures = {}
+def render(page: blocks.Page, name: str) -> Files:
+    """Return the document called ``name``, and its figures."""
+    files: Files = {}
     parts = [
-        "# Results and audit",
-        *([f"**{_inline(page.answer)}**"] if page.answer else ()),
-        _inline(page.lead),
+        f"# {TITLE}",
+        bold(page.answer),
+        inline(page.lead),
         "Made by",
-        _code(page.commands.lines),
+        code(page.commands.lines),
         "## What we conclude, plainly",
-        f"**{_inline(page.conclusions[0])}**",
-        "\n".join(f"- {_inline(text)}" for text in page.conclusions[1:]),
-        _claims(page.claims),
+        bold(page.conclusions[0]),
+        "\n".join(f"- {inline(text)}" for text in page.conclusions[1:]),
     ]
     for section in page.sections:
-        parts += _section(section, figures)
-    return "\n\n".join(part for part in parts if part) + "\n", figures
+        parts += [f"## {inline(section.title)}", *section_parts(section, files)]
+    return files | {name: document(parts)}
 
 
-def _claims(claims: Sequence[blocks.Claim]) -> str:
-    columns = tuple(blocks.Column(title) for title in ("claim of the paper", "setting", "verdict"))
-    rows = tuple(
-        (blocks.Cell(claim.text), blocks.Cell(tally.setting), blocks.Cell(tally_text(tally)))
-        for claim in claims
-        for tally in claim.tallies
-    )
-    return _table(blocks.Table("", columns, rows)) if rows else ""
+def document(parts: Sequence[str]) -> str:
+    """Return paragraphs as one text."""
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _section(section: blocks.Section, figures: Figures) -> Iterator[str]:
-    yield f"## {_inline(section.title)}"
-    for block in section.blocks:
-        yield from _block(block, figures)
+def section_parts(section: blocks.Section, files: Files) -> Iterator[str]:
+    """Yield the paragraphs of a section, the answer first; its figures are added to ``files``."""
+    yield from answer_parts(section)
+    for block in unasked(section.blocks):
+        if not is_answer(block):
+            yield from _block(block, files)
+    for block in asked(section.blocks):
+        yield from _block(block, files)
 
 
-def _block(block: blocks.Block, figures: Figures) -> Iterator[str]:
+def answer_parts(section: blocks.Section) -> Iterator[str]:
+    """Yield what came out of a study: a sentence, and the verdicts on each claim in words."""
+    said = [
+        block.text for block in section.blocks if isinstance(block, blocks.Text) and block.answer
+    ]
+    found = claims([section])
+    if not said and is_compared(found):
+        said = [answer(found)]
+    yield from map(bold, said)
+    yield "\n".join(f"- {bold(f'{one.text}.')} {inline(spoken(one))}." for one in found)
+
+
+def _block(block: blocks.Block, files: Files) -> Iterator[str]:
     match block:
         case blocks.Text():
-            yield _inline(block.text)
+            yield inline(block.text)
         case blocks.Commands():
-            yield _code(block.lines)
+            yield code(block.lines)
         case blocks.Missing():
-            yield _inline(block.text)
-            yield _code([block.command])
+            yield inline(block.text)
+            yield code([block.command])
         case blocks.Table():
-            yield f"**{_inline(block.caption)}**"
-            yield _table(block)
+            yield from table_parts(block)
         case blocks.Findings():
-            yield _table(findings_table(block))
-            yield f"*{_inline(block.rule)}*"
+            yield from table_parts(findings_table(block))
+            yield f"*{inline(block.rule)}*"
         case blocks.Plate() | blocks.Landscape():
-            name = f"results-{block.name}.svg"
+            name = f"{FIGURES}/{block.name}.svg"
             try:
-                figures[name] = FILES[type(block)](block)
+                files[name] = DRAWN[type(block)](block)
             except blocks.ODD as problem:
-                yield _inline(blocks.undrawn(block, problem).text)
+                yield inline(blocks.undrawn(block, problem).text)
                 return
-            yield f"![{_inline(block.caption)}]({FIGURES}/{name})"
-            yield f"*{_inline(block.caption)}*"
+            yield f"![{inline(block.caption)}]({name})"
+            yield f"*{inline(block.caption)}*"
+
+
+def table_parts(table: blocks.Table) -> Iterator[str]:
+    """Yield a table, or one for each group of its columns; it is folded where it is long."""
+    if table.is_long:
+        rows = f"{len(table.rows)} rows"
+        yield f'<details markdown="1"><summary>{_safe(table.caption)} ({rows})</summary>'
+    else:
+        yield bold(table.caption)
+    for title, part in _by_group(table):
+        yield bold(title)
+        yield _table(part)
+    if table.is_long:
+        yield "</details>"
+
+
+def _by_group(table: blocks.Table) -> Iterator[tuple[str, blocks.Table]]:
+    """Yield the columns of each group beside those that all share, without empty rows."""
+    places = {
+        group: [place for place, _ in own]
+        for group, own in groupby(enumerate(table.columns), lambda pair: pair[1].group)
+    }
+    groups = {title: own for title, own in places.items() if title and len(own) > 1}
+    shared = [place for title, own in places.items() if title not in groups for place in own]
+    for title, own in (groups or {"": []}).items():
+        rows = [row for row in table.rows if not own or any(row[place].text for place in own)]
+        chosen = [*shared, *own]
+        columns = tuple(blocks.Column(table.columns[place].title) for place in chosen)
+        kept = tuple(tuple(row[place] for place in chosen) for row in rows)
+        yield title, blocks.Table(table.caption, columns, kept)
 
 
 def _table(table: blocks.Table) -> str:
-    titles = [(column.group, column.title) for column in table.columns]
-    heads = [": ".join(filter(None, pair)) for pair in titles]
-    lines = [heads, ["---"] * len(heads), *([_cell(cell) for cell in row] for row in table.rows)]
-    escaped = [map(_plain, heads), *lines[1:]]
-    return "\n".join(f"| {' | '.join(line)} |" for line in escaped)
+    lines = [
+        [plain(column.title) for column in table.columns],
+        ["---"] * len(table.columns),
+        *([_cell(cell) for cell in row] for row in table.rows),
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _cell(cell: blocks.Cell) -> str:
     verdict = f"{ICONS[cell.word]} {cell.word}" if cell.word else ""
-    return " ".join(filter(None, [_plain(cell.text), verdict]))
+    return " ".join(filter(None, [plain(cell.text), verdict]))
 
 
-def _plain(text: str) -> str:
+def bold(text: str) -> str:
+    """Return a text in bold, or nothing."""
+    return f"**{inline(text)}**" if text else ""
+
+
+def _safe(text: str) -> str:
+    """Return a text of one line in which nothing is a tag."""
+    return escape(" ".join(text.split()), quote=False)
+
+
+def plain(text: str) -> str:
     """Return text that Markdown shows as it is, on one line."""
-    text = escape(" ".join(text.split()), quote=False)
-    return re.sub(r"([\\`*_\[\]|~])", r"\\\1", text)
+    return re.sub(r"([\\`*_\[\]|~])", r"\\\1", _safe(text))
 
 
-def _inline(text: str) -> str:
+def inline(text: str) -> str:
     """Return a paragraph's text; what stands between backticks stays code, if it has no markup."""
     parts = enumerate(CODE.split(text))
     return "".join(f"`{part}`" if place % 2 else _spaced(part) for place, part in parts)
@@ -116,8 +169,9 @@ def _spaced(text: str) -> str:
     """Return plain text with the blanks at its ends kept."""
     start = " " if text[:1].isspace() else ""
     end = " " if text[-1:].isspace() and text.strip() else ""
-    return f"{start}{_plain(text)}{end}"
+    return f"{start}{plain(text)}{end}"
 
 
-def _code(lines: Sequence[str]) -> str:
+def code(lines: Sequence[str]) -> str:
+    """Return lines of a shell."""
     return "\n".join(f"    {' '.join(line.split())}" for line in lines)

@@ -23,6 +23,7 @@ LEAD: Final = (
 )
 
 
+TO_MAKE: Final = "To make it, with `--out` and the store's folder if that is not `results`:"
 DATA: Final = (
     "# DIR: the folder of the data sets; without --data, MPGD_DATA and the cache are looked into"
 )
@@ -70,14 +71,14 @@ def section(study: Experiment, shelf: Shelf) -> Section:
     name, records, part = study.name, shelf[study.name], study.section
     assert part is not None
     if not records:
-        missing = Missing("Not in this store. To make it, with this store's --out:", command(name))
+        missing = Missing(f"Not in this store. {TO_MAKE}", command(name))
         return Section(name, part.title, (missing,))
     try:
         others = [record for other in part.others for record in shelf[other]]
         blocks = tuple(part.blocks([*records, *others]))
     except IncompleteError as problem:
         text = f"{len(records)} records, but not all that this section needs ({problem})."
-        begun = Missing(f"{text} To make it, with this store's --out:", command(name), begun=True)
+        begun = Missing(f"{text} {TO_MAKE}", command(name), begun=True)
         return Section(name, part.title, (begun,))
     return Section(name, part.title, blocks)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mpgd.experiments.cifar10.checkpoint import run_in
 from mpgd.experiments.experiment import Experiment
-from mpgd.experiments.schema import problem
+from mpgd.experiments.schema import form, lack
 from mpgd.experiments.store import Record, Run, Store, size
 from mpgd.files import TEMPORARY
 
@@ -70,10 +70,10 @@ def _is_renamed(record: Record, known: Mapping[str, Experiment]) -> bool:
 
 def _problem(record: Record, known: Mapping[str, Experiment]) -> str | None:
     """Return what makes a record unusable; of a strange experiment only the form is known."""
-    if why := problem(record, None):
+    if why := form(record):
         return why
     study = known.get(record.run.experiment)
-    return problem(record, study.needs(record.run)) if study else None
+    return lack(record, study.needs(record.run)) if study else None
 
 
 def _checkpoints(folder: Path) -> tuple[list[Run], dict[str, str]]:

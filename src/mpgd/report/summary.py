@@ -76,9 +76,7 @@ def answer(found: Sequence[Claim]) -> str:
         >>> answer([])
         'These runs do not answer it: no claim that MPGD is better has been tested.'
     """
-    claimed = [claim for claim in found if OURS in claim.text]
-    said = _compared(claimed, "stated") + _compared(claimed, "corrected")
-    counts = said or _compared(claimed, "scripts")
+    counts = _claimed(found)
     total, yes, few = counts.total(), counts["supported"], counts[PROVISIONAL]
     if not total:
         return NOTHING
@@ -90,7 +88,28 @@ def answer(found: Sequence[Claim]) -> str:
     none = "No" if 2 * counts["contradicted"] > total else "Not that we could see"
     word = "Yes" if yes == total else "Mostly" if 2 * yes > total else "Hardly" if yes else none
     parts = ", ".join(f"{counts[word]:,} {word}" for word in WORDS if counts[word])
-    return f"{word}: {of}, {yes or 'none'} hold{'s' * (yes == 1)} in these runs ({parts})."
+    held = f"{yes or 'none'} hold{'s' * (yes == 1)} in these runs ({parts})"
+    return f"{word}: {of}, {held}{_scripted(found)}."
+
+
+def _scripted(found: Sequence[Claim]) -> str:
+    """Return how many hold as the authors' scripts ran, where others were counted."""
+    claimed = [claim for claim in found if OURS in claim.text]
+    ran = _compared(claimed, "scripts")
+    others = _compared(claimed, "stated") + _compared(claimed, "corrected")
+    held = f"{ran['supported'] or 'none'} of {ran.total():,}"
+    return f"; as the authors' scripts ran, {held}" if ran and others else ""
+
+
+def is_compared(found: Sequence[Claim]) -> bool:
+    """Return whether there are comparisons in which the paper says that MPGD is better."""
+    return bool(_claimed(found).total())
+
+
+def _claimed(found: Iterable[Claim]) -> Counter[str]:
+    claimed = [claim for claim in found if OURS in claim.text]
+    said = _compared(claimed, "stated") + _compared(claimed, "corrected")
+    return said or _compared(claimed, "scripts")
 
 
 def _compared(found: Iterable[Claim], basis: Basis) -> Counter[str]:

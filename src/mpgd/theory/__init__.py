@@ -10,6 +10,11 @@ from mpgd.theory.generalization import (
     generalization_bound,
     worst_gap,
 )
+from mpgd.theory.heavy_tailed import (
+    heavy_tailed_bound,
+    heavy_tailed_estimate,
+    heavy_tailed_information,
+)
 from mpgd.theory.implicit import ImplicitRegularizer, implicit_regularizer
 from mpgd.theory.information import (
     gaussian_information,
@@ -20,6 +25,13 @@ from mpgd.theory.information import (
 from mpgd.theory.phases import Levels, decay_of, force_of, levels, phase_tail
 from mpgd.theory.stability import Stability, growth_exponent, stability
 from mpgd.theory.tails import TailIndex, tail_index
+from mpgd.theory.topology import (
+    TopologicalBound,
+    lifetime_sum,
+    magnitude,
+    positive_magnitude,
+    topological_bound,
+)
 
 __all__ = [
     "DependenceWarning",
@@ -30,6 +42,7 @@ __all__ = [
     "Levels",
     "Stability",
     "TailIndex",
+    "TopologicalBound",
     "WorstGap",
     "crossing_time",
     "decay_of",
@@ -38,14 +51,21 @@ __all__ = [
     "gaussian_information",
     "generalization_bound",
     "growth_exponent",
+    "heavy_tailed_bound",
+    "heavy_tailed_estimate",
+    "heavy_tailed_information",
     "implicit_regularizer",
     "information_from_samples",
     "levels",
+    "lifetime_sum",
+    "magnitude",
     "mutual_information",
     "phase_tail",
+    "positive_magnitude",
     "renyi_divergence",
     "stability",
     "tail_index",
+    "topological_bound",
     "trajectory_dimension",
     "worst_gap",
 ]

@@ -20,8 +20,8 @@ from mpgd.experiments.audit.compared import told
 from mpgd.experiments.audit.deviations import DEVIATIONS, deviate
 from mpgd.experiments.audit.runs import CORRECTED, STUDIES, TOGETHER
 from mpgd.experiments.banks import released
+from mpgd.experiments.banks.bank import levels, perturbations
 from mpgd.experiments.banks.released import SWITCHES
-from mpgd.experiments.banks.sources import levels, perturbations
 from mpgd.experiments.data.small import airfoil as load_airfoil
 from mpgd.experiments.data.sources import Split
 from mpgd.experiments.ecg import runs as ecg

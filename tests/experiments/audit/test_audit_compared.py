@@ -51,14 +51,20 @@ def case(records: list[Record], scheme: str = PLAIN) -> Compared:
         ({}, ("undecided",) * 3, False),
         ({"mpgd reshaped": -0.1}, ("supported",) * 3, True),
         # better than its base only: descent and the Gaussian are as good
-        ({"mpgd reshaped": -0.1, "gd gd": -0.1, "gaussian gaussian": -0.1},
-         ("supported", "undecided", "undecided"), False),
+        (
+            {"mpgd reshaped": -0.1, "gd gd": -0.1, "gaussian gaussian": -0.1},
+            ("supported", "undecided", "undecided"),
+            False,
+        ),
         # the same number, but its base is as good: not made by this deviation
-        ({"mpgd reshaped": -0.1, "mpgd control": -0.1},
-         ("undecided", "supported", "supported"), False),
+        (
+            {"mpgd reshaped": -0.1, "mpgd control": -0.1},
+            ("undecided", "supported", "supported"),
+            False,
+        ),
         ({"mpgd reshaped": 0.1}, ("contradicted",) * 3, False),
     ],
-)  # fmt: skip
+)
 def test_a_deviation_makes_a_gain_only_against_base_descent_and_gaussian(
     effects: dict[str, float], words: tuple[str, ...], gain: bool
 ) -> None:
@@ -94,6 +100,6 @@ def test_the_section_says_which_deviations_alone_make_a_gain() -> None:
     def said(effects: dict[str, float]) -> list[str]:
         return [block.text for block in blocks(made(effects)) if isinstance(block, Text)]
 
-    begin = f"Makes a gain alone, Airfoil, {PLAIN}: in test RMSE "
+    begin = f"Airfoil, {PLAIN}. Deviations that make a gain alone: in test RMSE "
     assert f"{begin}reshaped; in RMSE gap reshaped." in said({"mpgd reshaped": -0.1})
     assert any(text.startswith(f"{begin}none of ") for text in said({}))

@@ -20,16 +20,16 @@ def record(scheme: Scheme, seed: int, value: float) -> Record:
     return Record(run, {"error": value}, {}, 1.0, {}, None)
 
 
-@pytest.mark.parametrize(("middle", "most"), [("median", 1.1), ("mean", 100.0)])
+@pytest.mark.parametrize(("middle", "most"), [("median", 1.1), ("mean", 90.0)])
 def test_one_wild_run_does_not_move_a_median(middle: Middle, most: float) -> None:
     records = [record(MPGD, seed, 1.0) for seed in range(9)]
-    records += [record(MPGD, 9, 1000.9), record(GD, 1, 1.0)]
+    records += [record(MPGD, 9, 900.9), record(GD, 1, 1.0)]
     records += [record(MPGD, 10, float("nan"))]  # it diverged
     ax = Figure().add_subplot()
     columns = Columns("error", "error", 2, lambda name: "")
     against_gamma(ax, records, columns, 0.5, "", middle)
     (line,) = [line for line in ax.get_lines() if line.get_marker() == "o"]
-    assert line.get_ydata() == pytest.approx(1.0 if middle == "median" else 100.99)
+    assert line.get_ydata() == pytest.approx(1.0 if middle == "median" else 90.99)
     assert (ax.get_ylim()[1] < most) == (middle == "median")
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from tests.experiments.spoken import Spoken
 
 from mpgd import ChaoticNoise
-from mpgd.experiments import Context, Silent
+from mpgd.experiments import Context
 from mpgd.experiments.comparison import IncompleteError
 from mpgd.experiments.experiment import reproduce
 from mpgd.experiments.levels import EXPERIMENT, runs, training
@@ -22,22 +22,6 @@ from mpgd.experiments.store import Record, Run, Store
 from mpgd.theory.phases import decay_of, force_of
 
 SIZE = Size(seeds=2, fresh=2, paths=2, steps=6)
-
-
-class Spoken(Silent):
-    """A reporter that remembers what was said."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.tables: dict[str, Any] = {}
-
-    def say(self, text: str) -> None:
-        """Keep one line."""
-        self.lines.append(text)
-
-    def table(self, title: str, columns: Any, rows: Any) -> None:
-        """Keep a table."""
-        self.tables[title] = list(rows)
 
 
 def test_runs_have_the_force_and_decay_they_name() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from mpgd.experiments import Context
-from mpgd.experiments.banks.sources import perturbations
+from mpgd.experiments.banks.bank import perturbations
 from mpgd.experiments.runner import complete
 from mpgd.experiments.store import Run
 from mpgd.experiments.training import Result

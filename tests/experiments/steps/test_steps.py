@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from tests.experiments.spoken import Spoken
 
-from mpgd.experiments import PROTOCOLS, Context, Silent
+from mpgd.experiments import PROTOCOLS, Context
 from mpgd.experiments.comparison import IncompleteError
 from mpgd.experiments.content.blocks import Plate
 from mpgd.experiments.experiment import reproduce
@@ -34,22 +34,6 @@ from mpgd.experiments.store import Record, Run
 from mpgd.report.drawing import whole
 
 SHORTER = 500
-
-
-class Spoken(Silent):
-    """A reporter that remembers what was said."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.tables: dict[str, Any] = {}
-
-    def say(self, text: str) -> None:
-        """Keep one line."""
-        self.lines.append(text)
-
-    def table(self, title: str, columns: Any, rows: Any) -> None:
-        """Keep a table."""
-        self.tables[title] = list(rows)
 
 
 @cache

@@ -49,7 +49,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             "rival. A deviation alone makes a gain if it is better than all three."
         ),
         Text(RULE),
-        *(Text(line) for line in map(_gains, found) if line),
+        *(Text(line, answer=True) for line in map(_gains, found) if line),
         *([Plate("audit", caption, panels)] if panels else ()),
         *map(_table, found),
     ]
@@ -63,9 +63,9 @@ def _gains(case: Compared) -> str:
     for place, line in enumerate(case.lines[CORRECTED]):
         alone = [label for label in case.lines if label not in (*PLAIN, "control")]
         makers = [label for label in alone if case.lines[label][place].is_gain]
-        named = ", ".join(makers) or f"none of {len(alone)} deviations"
+        named = ", ".join(makers) or f"none of {len(alone)}"
         said.append(f"in {line.columns.title} {named}")
-    return f"Makes a gain alone, {_named(case)}: {'; '.join(said)}."
+    return f"{_named(case)}. Deviations that make a gain alone: {'; '.join(said)}."
 
 
 def _table(case: Compared) -> Table:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from mpgd.experiments.compare.tasks import Task
 from mpgd.experiments.data import small
+from mpgd.experiments.data.sources import Split
 
 TUNE, REPORT = "tune", "report"
 DIGITS_POOL: Final = 900
@@ -80,24 +81,12 @@ def _digits() -> tuple[Tensor, Tensor]:
 Rows = Callable[[Path | None], tuple[Tensor, Tensor]]
 
 
-def _airfoil(data: Path | None) -> tuple[Tensor, Tensor]:
-    split = small.airfoil(data)
-    return split.x_train, split.y_train
+def _training(load: Callable[[Path | None], Split]) -> Rows:
+    return lambda data: (load(data).x_train, load(data).y_train)
 
 
-def _airfoil_test(data: Path | None) -> tuple[Tensor, Tensor]:
-    split = small.airfoil(data)
-    return split.x_test, split.y_test
-
-
-def _ecg(data: Path | None) -> tuple[Tensor, Tensor]:
-    split = small.ecg5000(data)
-    return split.x_train, split.y_train
-
-
-def _ecg_test(data: Path | None) -> tuple[Tensor, Tensor]:
-    split = small.ecg5000(data)
-    return split.x_test, split.y_test
+def _held_out(load: Callable[[Path | None], Split]) -> Rows:
+    return lambda data: (load(data).x_test, load(data).y_test)
 
 
 def _digits_pool(data: Path | None) -> tuple[Tensor, Tensor]:
@@ -111,16 +100,16 @@ def _digits_test(data: Path | None) -> tuple[Tensor, Tensor]:
 
 
 POOLS: Final[dict[str, Rows]] = {
-    "airfoil": _airfoil,
+    "airfoil": _training(small.airfoil),
     "digits": _digits_pool,
-    "ecg": _ecg,
-    "plateau": _ecg,
+    "ecg": _training(small.ecg5000),
+    "plateau": _training(small.ecg5000),
     "pruning": _digits_pool,
 }
 TESTS: Final[dict[str, Rows]] = {
-    "airfoil": _airfoil_test,
+    "airfoil": _held_out(small.airfoil),
     "digits": _digits_test,
-    "ecg": _ecg_test,
-    "plateau": _ecg_test,
+    "ecg": _held_out(small.ecg5000),
+    "plateau": _held_out(small.ecg5000),
     "pruning": _digits_test,
 }

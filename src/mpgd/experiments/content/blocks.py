@@ -186,6 +186,13 @@ class Section:
         )
 
     @property
+    def answers(self) -> tuple[str, ...]:
+        """What its own texts say came out."""
+        return tuple(
+            block.text for block in self.blocks if isinstance(block, Text) and block.answer
+        )
+
+    @property
     def is_missing(self) -> bool:
         """Whether the store has nothing of it."""
         return all(isinstance(block, Missing) for block in self.blocks)

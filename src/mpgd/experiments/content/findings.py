@@ -106,7 +106,10 @@ def judged(
         for columns in comparison.measures(own[0].run.protocol):
             rows += [make("", verdict=verdict) for verdict in comparison.rows(own, columns)]
     found = Findings(RULE, under(rows, headlines))
-    return [found, *([findings_table(Findings("", tuple(pooled)), POOLED)] if pooled else ())]
+    return [
+        *([found] if rows else ()),
+        *([findings_table(Findings("", tuple(pooled)), POOLED)] if pooled else ()),
+    ]
 
 
 def _basis(run: Run, is_uncounted: bool) -> Basis:

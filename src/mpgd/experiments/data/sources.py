@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mpgd.experiments.data import archives
-from mpgd.files import write_whole
-from mpgd.maps.tables import cache_folder
+from mpgd.files import cache_folder, write_whole
 
 Array = NDArray[np.float64]
 

@@ -32,7 +32,8 @@ def draw_orbit(ax: Any, y: Array, noise: ChaoticNoise) -> None:
     ax.plot(y, color=BLUE, lw=0.5, alpha=0.45)
     ax.plot(y, ".", color=BLUE, ms=2.2, mew=0)
     ax.axhline(y_star, color=RED, lw=0.8, ls="--")
-    ax.text(len(y), y_star, " $y^*$", color=RED, va="center", ha="left")
+    box = {"facecolor": "white", "alpha": 0.8, "lw": 0, "pad": 1}
+    ax.text(len(y), y_star + 0.02, "$y^*$", color=RED, ha="right", va="bottom", bbox=box)
     ax.set(title=rf"Thaler iterates, $\gamma={noise.gamma:g}$", xlabel="$k$", ylabel="$y_k$")
     ax.set(xlim=(0, len(y)), ylim=(0, 1.02))
 

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from mpgd.experiments.airfoil import training as airfoil
-from mpgd.experiments.banks.bank import Shapes
-from mpgd.experiments.banks.sources import perturbations
+from mpgd.experiments.banks.bank import Shapes, perturbations
 from mpgd.experiments.data.small import airfoil as airfoil_split
 from mpgd.experiments.data.small import digits as digits_split
 from mpgd.experiments.data.small import ecg5000

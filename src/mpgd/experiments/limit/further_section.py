@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 Table = tuple[str, list[str], list[list[str]]]
 
 RESAMPLES: Final = 500
-FROM: Final = 300  # smaller m count in no rate: a path of 100 steps is still coarse
+FROM: Final = 300  # chosen after m = 100 had been seen: a path of 100 steps is still coarse
 MARKS: Final = dict(zip(LOSSES, ("o", "s", "^"), strict=True))
 
 
@@ -30,7 +30,10 @@ def blocks(records: Sequence[Record]) -> list[Block]:
         text = (
             "Paths, not only laws: MPGD beside the equation on the same orbit, each phase made one "
             "jump. The SM1 distance falls with m, the J1 distance does not. The rate is the slope "
-            f"of log distance in log m from m = {FROM} on, with a 95 % interval over paths."
+            f"of log distance in log m from m = {FROM} on, with a 95 % interval over paths; that "
+            "start was chosen after the distances at m = 100 had been seen, so the rate over all m "
+            "stands beside it. The energy distance of the laws under SM1 shows no trend: its "
+            "sample of paths is too small to see one."
         )
         found += [Text(text), Plate("paths", "Convergence of paths.", tuple(panels))]
     return found
@@ -77,7 +80,8 @@ def _tables(records: Sequence[Record]) -> Iterator[Table]:
         columns = ["loss", "m", "SM1", "J1", "energy under SM1", "90 % of |W|_1.9", "sum |dW|^2"]
         yield title, columns, [_path_row(record) for record in paths]
         title = f"Rate at which distances of paths fall from m = {FROM} on, in powers of m"
-        yield title, ["loss", "SM1", "J1"], [_rate_row(loss, paths) for loss in LOSSES]
+        columns = ["loss", "SM1", "J1", "SM1, all m", "J1, all m"]
+        yield title, columns, [_rate_row(loss, paths) for loss in LOSSES]
 
 
 def _by_m(records: Sequence[Record]) -> list[Record]:
@@ -104,8 +108,9 @@ def _path_row(record: Record) -> list[str]:
 
 
 def _rate_row(loss: str, records: Sequence[Record]) -> list[str]:
-    mine = [r for r in _by_m(part(records, loss=loss)) if r.run.hyperparameters["m"] >= FROM]
-    found = [rate(mine, name) for name in ("sm1", "j1")]
+    every = _by_m(part(records, loss=loss))
+    mine = [r for r in every if r.run.hyperparameters["m"] >= FROM]
+    found = [rate(each, name) for each in (mine, every) for name in ("sm1", "j1")]
     return [loss, *(f"{fall:+.2f} [{low:+.2f}, {high:+.2f}]" for fall, low, high in found)]
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from mpgd.experiments import Context
-from mpgd.experiments.banks.sources import driver
+from mpgd.experiments.banks.bank import driver
 from mpgd.experiments.store import Record, Run, Store
 from mpgd.experiments.training import Result, one_thread
 

@@ -24,7 +24,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from mpgd.experiments.banks.sources import levels, perturbations
+from mpgd.experiments.banks.bank import levels, perturbations
 from mpgd.experiments.store import Run
 from mpgd.experiments.training import Result
 from mpgd.experiments.valley.training import RELEASED_MEANS, RELEASED_START, start, trace

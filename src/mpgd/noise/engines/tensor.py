@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mpgd.maps.rows import BEND_BITS, INPUT_BITS, POINT_BITS, POSITION_BITS
 from mpgd.noise.capped import CappedLaw
-from mpgd.noise.counter import flat_index, hash_elements, make_key, upper_bits, upper_half
+from mpgd.noise.counter import flat_index, hash_elements, make_key, upper_bits
 from mpgd.noise.driver import Driver, Table
 from mpgd.noise.word import (
     DITHER_BITS,
@@ -33,7 +33,7 @@ from mpgd.noise.word import (
 
 Values = tuple[float | Tensor, float | Tensor]  # of a laminar phase and of Z
 
-CHUNK = 1 << 16  # words worked on at a time on a CPU, so that temporaries stay in its cache
+CHUNK = 1 << 17  # words worked on at a time on a CPU, so that temporaries stay in its cache
 DEVICE_CHUNK = 1 << 18  # and elsewhere, so that they stay small beside the words
 _LOW_HALF: Final = 0xFFFFFFFF
 _HALF_INPUT: Final = INPUT_BITS // 2
@@ -51,8 +51,8 @@ def start(driver: Driver, index: Tensor, place_key: int, sign_key: int | None) -
         U = U.clamp(min=1 << (INPUT_BITS - driver.starts.octaves))  # beyond, all are LONGEST
         q = encode(lookup(driver.starts, U), driver.largest)
     if sign_key is not None:
-        q = q - (is_negative(driver, hash_elements(index, sign_key)) << 31)
-    return q.to(torch.int32)
+        q = q | drawn_sign(driver, hash_elements(index, sign_key))
+    return q
 
 
 def _start_in_cut_phase(
@@ -68,7 +68,8 @@ def _start_in_cut_phase(
     V = upper_bits(hash_elements(index, fraction_key), INPUT_BITS)
     b = lookup(driver.starts, scaled(V, widths[n]) | 1)
     f = ((b >> (POINT_BITS - FRACTION_BITS)) & FRACTION).clamp(min=1)
-    return (n << FRACTION_BITS) + torch.where(b >> POINT_BITS < law.longest, f, 0)
+    q = (n << FRACTION_BITS) + torch.where(b >> POINT_BITS < law.longest, f, 0)
+    return q.to(torch.int32)
 
 
 def scaled(U: Tensor, width: Tensor | int) -> Tensor:
@@ -123,18 +124,12 @@ def advance_into(
     keys_differ = isinstance(key, Tensor) and key.dim() > 0
     values = _constants(driver, values, words, out.dtype)
     on_cpu = words.device.type == "cpu"
-    size, move = (CHUNK, _where_needed) if on_cpu else (DEVICE_CHUNK, _everywhere)
+    size, move = (CHUNK, _move_visitors_apart) if on_cpu else (DEVICE_CHUNK, _move_all)
     for first in range(0, old.numel(), size):
         part = slice(first, first + size)
-        chunk = old[part]
-        where = _count(first, chunk) if indices is None else indices[part]
+        where = first if indices is None else indices[part]
         own_key = key[part] if keys_differ else key  # type: ignore[index]
-        out[part] = _value(chunk, values)
-        old[part] = move(driver, chunk, own_key, where)
-
-
-def _count(first: int, chunk: Tensor) -> Tensor:
-    return torch.arange(first, first + len(chunk), dtype=torch.int64, device=chunk.device)
+        move(driver, old[part], out[part], own_key, where, values)
 
 
 def _constants(
@@ -151,58 +146,110 @@ def _scalar(x: float | Tensor, words: Tensor, dtype: torch.dtype) -> Tensor:
     return words.new_full((), x, dtype=dtype)
 
 
+def _move_all(
+    driver: Driver,
+    words: Tensor,
+    out: Tensor,
+    key: Tensor | int,
+    where: Tensor | int,
+    values: tuple[Tensor, Tensor],
+) -> None:
+    """Take the step of a chunk, with a visit computed for all and used where there is one."""
+    if isinstance(where, int):
+        where = torch.arange(where, where + len(words), dtype=torch.int64, device=words.device)
+    out.copy_(_value(words, values))
+    words.copy_(_everywhere(driver, words, key, where))
+
+
 def _value(words: Tensor, values: tuple[Tensor, Tensor]) -> Tensor:
+    if values[0].dtype == torch.float64:
+        words = words.to(torch.int64)
     value = torch.where(words & MAGNITUDE < ONE, values[1], values[0])
     return torch.where(words < 0, -value, value)
 
 
-def _counted(words: Tensor) -> Tensor:
-    """Return the words one laminar step later."""
-    is_long = words & MAGNITUDE > LONG
-    return words - ONE + is_long.to(torch.int32) * (ONE - 1)
-
-
 def _everywhere(driver: Driver, words: Tensor, key: Tensor | int, index: Tensor) -> Tensor:
-    """Return the next words, with a visit computed for all and used where there is one."""
+    """Return the next words of all, without looking at any."""
     visiting = words & MAGNITUDE < ONE
-    return torch.where(visiting, visit(driver, words, key, index), _counted(words))
+    return torch.where(visiting, visit(driver, words, key, index), words - _fall(words))
 
 
-def _where_needed(driver: Driver, words: Tensor, key: Tensor | int, index: Tensor) -> Tensor:
-    """The same, with the visits to Z (a quarter of all) taken out and worked on alone."""
-    chosen = (words & MAGNITUDE < ONE).nonzero().squeeze(1)
+def _fall(words: Tensor) -> Tensor:
+    """Return what a laminar step takes from the words: 2^18, or 1 in long phases."""
+    is_long = ((words & MAGNITUDE) - 1) >> 30  # 1 or 0; -1 only where a visit follows
+    return ONE - is_long * (ONE - 1)
+
+
+def _move_visitors_apart(
+    driver: Driver,
+    words: Tensor,
+    out: Tensor,
+    key: Tensor | int,
+    where: Tensor | int,
+    values: tuple[Tensor, Tensor],
+) -> None:
+    """Take the step of a chunk, with the visits to Z (a quarter of all) worked on alone."""
+    # numpy compares and lists several times as fast as torch; both see the same memory.
+    chosen = torch.from_numpy(np.flatnonzero((words.numpy() & MAGNITUDE) < ONE))
+    _write_signed(out, words, values[0])
+    visitors = words.index_select(0, chosen)
+    words -= _fall(words)
+    if not len(chosen):
+        return
+    out.scatter_(0, chosen, _write_signed(out.new_empty(len(chosen)), visitors, values[1]))
     if isinstance(key, Tensor) and key.dim() > 0:
         key = key.index_select(0, chosen)
-    new = visit(driver, words.index_select(0, chosen), key, index.index_select(0, chosen))
-    return _counted(words).index_copy_(0, chosen, new)
+    index = chosen + where if isinstance(where, int) else where.index_select(0, chosen)
+    words.scatter_(0, chosen, visit(driver, visitors, key, index, looks=True))
 
 
-def visit(driver: Driver, words: Tensor, key: Tensor | int, index: Tensor) -> Tensor:
-    """Return the words after a visit to Z: B of a dithered argument, and a new sign."""
+def _write_signed(out: Tensor, words: Tensor, value: Tensor) -> Tensor:
+    """Write the value times chi to ``out``, and return it."""
+    return out.copy_((words >> 31).bitwise_or_(1)).mul_(value)
+
+
+def visit(
+    driver: Driver, words: Tensor, key: Tensor | int, index: Tensor, looks: bool = False
+) -> Tensor:
+    """Return the words after a visit to Z: B of a dithered argument, and a new sign.
+
+    With ``looks`` the numbers are looked at, and what is rare is left out where it is not met.
+    """
     f = (words & FRACTION).to(torch.int64)
     h = hash_elements(index, key, f << SALT_SHIFT)
-    upper = torch.where(
-        f == 0, (h >> DRAWN_SHIFT) & FRACTION, FRACTION - f
-    )  # f = 0: not known, so drawn
-    dither = (h ^ upper_half(h)) & _LOW_HALF
-    q = encode(lookup(driver.returns, (upper << DITHER_BITS) | dither | 1), driver.largest)
-    new = (q - (is_negative(driver, h) << 31)).to(torch.int32)
+    b = lookup(driver.returns, _argument(f, h, looks))
+    new = encode(b, driver.largest, looks) | drawn_sign(driver, h)
     return new ^ (words & -NEGATIVE) if driver.product else new
 
 
-def is_negative(driver: Driver, h: Tensor) -> Tensor:
-    """Return 1 where the hash draws chi = -1, which has probability (1 - beta)/2, else 0."""
-    return (upper_bits(h, SIGN_BITS) >= driver.threshold).to(torch.int64)
+def _argument(f: Tensor, h: Tensor, looks: bool) -> Tensor:
+    """Return U of a visit: 1 - s with the dither behind it."""
+    upper = f ^ FRACTION
+    if not (looks and f.min() > 0):  # f = 0: not known, so drawn
+        upper = torch.where(f == 0, (h >> DRAWN_SHIFT) & FRACTION, upper)
+    dither = ((h >> 32) ^ h).bitwise_and_(_LOW_HALF)
+    return dither.bitwise_or_(1).bitwise_or_(upper << DITHER_BITS)
 
 
-def encode(b: Tensor, largest: int) -> Tensor:
+def drawn_sign(driver: Driver, h: Tensor) -> Tensor:
+    """Return words of which only chi is set, -1 with probability (1 - beta)/2."""
+    drawn = (h >> (64 - SIGN_BITS)).to(torch.int32) & MAGNITUDE
+    return (driver.threshold - 1 - drawn) & -NEGATIVE
+
+
+def encode(b: Tensor, largest: int, looks: bool = False) -> Tensor:
     """Return the magnitudes of the words at ``b``, numbers with 32 bits behind the point.
 
     Magnitudes rise with b, so the longest phase is the ``largest`` of them.
     """
-    n, short = b >> POINT_BITS, b >> (POINT_BITS - FRACTION_BITS)
-    short = short + (short & FRACTION == 0).to(torch.int64)  # f = 0 is taken: "not known"
-    return torch.where(n < FAR, short, n + (LONG - FAR)).clamp(max=largest)
+    short = b >> (POINT_BITS - FRACTION_BITS)
+    f = short & FRACTION
+    if not (looks and f.min() > 0):
+        short = short + (f == 0)  # f = 0 is taken: "not known"
+    if not (looks and short.max() < min(LONG, largest)):
+        n = b >> POINT_BITS
+        short = torch.where(n < FAR, short, n + (LONG - FAR)).clamp(max=largest)
+    return short.to(torch.int32)
 
 
 def lookup(table: Table, U: Tensor) -> Tensor:
@@ -210,15 +257,16 @@ def lookup(table: Table, U: Tensor) -> Tensor:
     flat = U.reshape(-1)  # indexing by a scalar would make the compiler want its value
     rows, row_bits = table.on(U.device), table.row_bits
     octave = INPUT_BITS - 1 - leading_one(flat)
-    below = (flat << (octave + 1)) & ((1 << INPUT_BITS) - 1)
-    row = (octave << row_bits) + (below >> (INPUT_BITS - row_bits))
-    X = (below >> (INPUT_BITS - row_bits - POSITION_BITS)) & _LOW_HALF
-    c0, shape = rows[0][row], rows[1][row]
-    bend = (X * ((shape >> 32) & ((1 << BEND_BITS) - 1))) >> 32
-    fall = X * ((shape & _LOW_HALF) - bend)
+    below = (flat << (octave + 1).to(torch.int64)).bitwise_and_((1 << INPUT_BITS) - 1)
+    row = (octave << row_bits) | (below >> (INPUT_BITS - row_bits)).to(torch.int32)
+    X = (below >> (INPUT_BITS - row_bits - POSITION_BITS)).bitwise_and_(_LOW_HALF)
+    c0, shape = rows[0].index_select(0, row), rows[1].index_select(0, row)
+    bend = (shape >> 32).bitwise_and_((1 << BEND_BITS) - 1).mul_(X).bitwise_right_shift_(32)
+    fall = (shape & _LOW_HALF).sub_(bend).mul_(X)
     # The product fills all 64 bits. So the first of sh >= 1 shifts clears the sign bit.
-    fall = ((fall >> 1) & (2**63 - 1)) >> (((shape >> 58) & 63) - 1)
-    return (c0 - fall).reshape(U.shape)
+    fall.bitwise_right_shift_(1).bitwise_and_(2**63 - 1)
+    fall.bitwise_right_shift_((shape >> 58).bitwise_and_(63).sub_(1))
+    return c0.sub_(fall).reshape(U.shape)
 
 
 def leading_one(U: Tensor) -> Tensor:
@@ -227,4 +275,4 @@ def leading_one(U: Tensor) -> Tensor:
     It is the exponent of U as a float32. U may have more bits than a float32, but with the bit
     below each bit cleared it is at most 1.5 times a power of two and never rounds to the next.
     """
-    return ((U & ~(U >> 1)).to(torch.float32).view(torch.int32) >> 23).to(torch.int64) - 127
+    return ((U & ~(U >> 1)).to(torch.float32).view(torch.int32) >> 23) - 127

@@ -63,18 +63,19 @@ import pickle, sys
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from mpgd.noise.engines import gpu
+from mpgd.noise.engines.gpu import BLOCK, OPTIONS
+from mpgd.optim.gpu import KINDS, step_rows
 
 target, dtype, uses, size, fusion = pickle.load(sys.stdin.buffer)
-constants = {"kind": gpu.KINDS[dtype], **uses, "size": size or gpu.BLOCK}
+constants = {"kind": KINDS[dtype], **uses, "size": size or BLOCK}
 pointers = {name: "*i64" for name in ("head", "places", "table0", "table1")}
 source = ASTSource(
-    fn=gpu.step_rows,
+    fn=step_rows,
     signature=pointers | {name: "constexpr" for name in constants},
     constexprs=constants,
     attrs={(k,): [["tt.divisibility", 16]] for k in range(len(pointers))},
 )
-options = gpu.OPTIONS | ({"enable_fp_fusion": True} if fusion else {})
+options = OPTIONS | ({"enable_fp_fusion": True} if fusion else {})
 made = triton.compile(source, target=GPUTarget(*target), options=options)
 wanted = {k: made.asm[k] for k in ("ptx", "cubin", "amdgcn") if k in made.asm}
 sys.stdout.buffer.write(pickle.dumps((triton.__path__[0], wanted)))
