@@ -143,7 +143,7 @@ class Reproduce:
             left_out = {name: reason for name, reason in found.items() if reason}
             studies = [study for study in studies if study.name not in left_out]
         if self.published:
-            taken = restore(context.store, {study.name for study in studies})
+            taken = restore(context.store, {name for study in studies for name in study.uses})
             terminal.say(f"{taken:,} runs taken from the results that come with the package")
         dues = announce(studies, context)
         terminal.plan(dues)

@@ -151,6 +151,18 @@ def test_the_command_trains_only_what_the_published_results_lack(
     assert f"{len(runs)} runs taken from the results" in capsys.readouterr().out
 
 
+def test_the_audit_takes_the_runs_it_shares_with_other_experiments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shared = load("valley").runs("corrected", [1])[:2]
+    pack([record({}, run) for run in shared], tmp_path / "records.jsonl.xz")
+    monkeypatch.setattr(archive.restore, "__defaults__", (tmp_path / "records.jsonl.xz",))
+    monkeypatch.setattr("mpgd.experiments.experiment.reproduce", lambda study, context: None)
+    monkeypatch.setattr(cli, "write_report", lambda *given: {})
+    assert cli.main(["reproduce", "audit", "--published", "--out", str(tmp_path)]) == 0
+    assert "2 runs taken from the results" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("body", [b"null", b"3", b"[1]", b'{"seed": 1}'], ids=repr)
 def test_a_line_that_is_no_record_is_named_with_its_file(tmp_path: Path, body: bytes) -> None:
     file = tmp_path / "records.jsonl.xz"

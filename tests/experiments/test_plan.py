@@ -32,6 +32,13 @@ def test_only_runs_that_the_store_lacks_are_announced(tmp_path: Path) -> None:
     assert due.seconds > 0
 
 
+def test_a_run_that_two_lines_share_is_announced_once(tmp_path: Path) -> None:
+    context, study = Context(tmp_path, seeds=1), load("audit")
+    runs = runs_of(study, context)
+    (due,) = announce([study], context)
+    assert due.runs == len({run.key for run in runs}) < len(runs)
+
+
 def test_an_option_is_refused_where_nobody_heeds_it_and_told_where_some_do(tmp_path: Path) -> None:
     heard = Heard()
     context = Context(tmp_path, heard, seeds=7)  # type: ignore[arg-type]

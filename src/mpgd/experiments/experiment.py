@@ -87,6 +87,11 @@ class Experiment:
         if not self.title and self.name in EXPERIMENTS:
             object.__setattr__(self, "title", EXPERIMENTS[self.name].title)
 
+    @property
+    def uses(self) -> set[str]:
+        """The experiments whose records it has runs among or shows, itself among them."""
+        return {self.name, *(self.section.others if self.section else ())}
+
     def lacks(self, data: Path | None = None) -> str | None:
         """Return why it is left out where nothing is named, and what to do, or None."""
         if self.on_request:

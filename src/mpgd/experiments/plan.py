@@ -30,7 +30,8 @@ def announce(studies: Sequence[Experiment], context: Context) -> list[Due]:
     places = 1 if context.cluster else context.workers
     found = []
     for study in studies:
-        missing = sum(not context.store.has(run) for run in runs_of(study, context))
+        runs = {run.key: run for run in runs_of(study, context)}  # two lines may share a run
+        missing = sum(not context.store.has(run) for run in runs.values())
         found.append(Due(study.name, missing, missing * study.seconds / places))
     return found
 

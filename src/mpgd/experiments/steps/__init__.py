@@ -17,7 +17,7 @@ Reference: Lim, Wan & Simsekli (2022), Section 5 and Appendix F.1.
 from mpgd.experiments import PROTOCOLS
 from mpgd.experiments.data.small import AIRFOIL, ECG5000
 from mpgd.experiments.experiment import Experiment, Part
-from mpgd.experiments.steps.runs import STUDIES, label, needs, tasks
+from mpgd.experiments.steps.runs import TOGETHER, label, needs, tasks
 from mpgd.experiments.steps.section import blocks, told
 from mpgd.experiments.steps.training import train
 
@@ -31,7 +31,7 @@ EXPERIMENT = Experiment(
     data=(AIRFOIL, ECG5000),
     on_request=True,
     seconds=2.7,
-    largest=lambda run: STUDIES[run.hyperparameters["data"]].largest,
+    largest=lambda run: TOGETHER[run.hyperparameters["data"]],
     label=label,
     figures=blocks,
     protocols=PROTOCOLS,

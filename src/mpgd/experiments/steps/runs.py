@@ -9,17 +9,14 @@ paper's own step size equal time and equal steps are the same.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
-from mpgd.experiments.airfoil.runs import FIXED as AIRFOIL_FIXED
-from mpgd.experiments.airfoil.runs import LEVELS, RELEASED_LOWER
+from mpgd.experiments.airfoil.runs import RELEASED_LOWER
 from mpgd.experiments.banks.released import SWITCHES
-from mpgd.experiments.ecg.runs import FIXED as ECG_FIXED
-from mpgd.experiments.ecg.runs import LEVEL, PRIMARY
+from mpgd.experiments.levels.runs import STUDIES as OWN_SIZE
 from mpgd.experiments.schema import Needs
-from mpgd.experiments.schemes import PLAIN, Scheme, chaotic
-from mpgd.experiments.statistics import Direction
+from mpgd.experiments.schemes import Scheme, chaotic
 from mpgd.experiments.store import Run
 
 GAMMA: Final = 0.6
@@ -30,35 +27,12 @@ TIME, STEPS = "equal time", "equal steps"
 SHARED: Final = "corrected"  # under which descent and matched Gaussians are kept
 
 
-@dataclass(frozen=True)
-class Study:
-    """A study of the paper in its own size."""
-
-    title: str
-    fixed: Mapping[str, Any]  # hyperparameters
-    metric: str  # which is compared
-    better: Direction
-    digits: int
-    levels: tuple[float, float]  # mu, sigma of the text
-    released: tuple[float, float]  # of the scripts
-    largest: int  # runs trained together
-
-
 STUDIES: Final = {
-    "airfoil": Study(
-        "airfoil", AIRFOIL_FIXED, "test_rmse", "lower", 4, LEVELS[PLAIN], RELEASED_LOWER, 100
-    ),
-    "ecg": Study(
-        "ECG5000",
-        {**ECG_FIXED, "widths": PRIMARY},
-        "test_accuracy",
-        "higher",
-        2,
-        (LEVEL["mu"], LEVEL["sigma"]),
-        (LEVEL["mu"], LEVEL["sigma"]),
-        20,
-    ),
+    "airfoil": OWN_SIZE["airfoil"],
+    "ecg": replace(OWN_SIZE["ecg 2"], title="ECG5000"),
 }
+RELEASED: Final = {"airfoil": RELEASED_LOWER, "ecg": STUDIES["ecg"].levels}  # mu, sigma there
+TOGETHER: Final = {"airfoil": 100, "ecg": 20}  # runs trained at once
 
 
 def tasks(protocol: str, seeds: Sequence[int], shorter: int = 1) -> list[Run]:
@@ -73,7 +47,7 @@ def mpgd(name: str, protocol: str) -> Scheme:
     study = STUDIES[name]
     row: dict[str, Any] = {"symmetric": False, "gamma": GAMMA, "beta": BETA}
     if protocol == "released":
-        mu, sigma = study.released
+        mu, sigma = RELEASED[name]
         return Scheme("switched", **row, mu=mu, sigma=sigma, switches=SWITCHES)
     mu, sigma = study.levels
     return chaotic(protocol, **row, mu=mu, sigma=sigma)

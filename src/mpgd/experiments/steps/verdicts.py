@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from mpgd.experiments.comparison import IncompleteError
+from mpgd.experiments.levels.runs import Study
 from mpgd.experiments.schemes import Scheme
 from mpgd.experiments.statistics import (
     BySeed,
@@ -25,7 +26,7 @@ from mpgd.experiments.statistics import (
     paired,
     worst_of,
 )
-from mpgd.experiments.steps.runs import LOWER, SHARED, STEPS, STUDIES, TIME, Study
+from mpgd.experiments.steps.runs import LOWER, RELEASED, SHARED, STEPS, STUDIES, TIME
 from mpgd.experiments.store import Record
 
 Where = tuple[str, float, int, str, str, float]  # study, eta, steps, protocol, kind, level
@@ -62,7 +63,7 @@ def swept(
 ) -> list[Row]:
     """Return MPGD against descent at every step size, judged together."""
     study, own = STUDIES[name], STUDIES[name].fixed["eta"]
-    sigma = (study.released if protocol == "released" else study.levels)[1]
+    sigma = (RELEASED[name] if protocol == "released" else study.levels)[1]
     places = [(eta, steps) for (each, eta), steps in sizes.items() if each == kind]
     pairs = []
     for eta, steps in places:
