@@ -18,7 +18,7 @@ EXAMPLE = {
 
 | claim | verdict | setting | evidence |
 | --- | --- | --- | --- |
-| plain 0.6 is lower | no | as the text says | +0.4137 \\[+0.1502, +0.9188\\], 100 seeds |
+| plain 0.6 is lower | contradicted | as the text says | +0.4137 \\[+0.1502, +0.9188\\], 100 seeds |
 | plain 0.6 is lower | yes | as the scripts ran | -0.0081 \\[-0.0170, -0.0012\\], 100 seeds |
 """,
     "ecg": "# ECG5000\n\n| claim | evidence |\n| --- | --- |\n| other | 1,234.5 |\n",
@@ -39,6 +39,10 @@ AIRFOIL = LINK.format("airfoil", "plain 0.6; as the text says")
         (f"no: 0.41 {LINK.format('nowhere', 'plain 0.6')}", 2),
         (f"Theorem 4.3 and ECG5000, `--seeds 7`: 1,234 {LINK.format('ecg', 'other')}", 0),
         ("Theorem 4.3 lacks a term", 0),
+        (AIRFOIL.replace("row", "no in 100"), 0),
+        (AIRFOIL.replace("row", "no in 99"), 1),
+        (f"supported {AIRFOIL}", 1),
+        (f"contradicted {AIRFOIL}", 0),
     ],
 )
 def test_a_number_must_be_one_of_its_row(finding: str, wrong: int) -> None:
@@ -48,9 +52,9 @@ def test_a_number_must_be_one_of_its_row(finding: str, wrong: int) -> None:
 def test_findings_are_sentences_and_cells() -> None:
     page = (
         "**What came out:** one. Two.\n\n## What we found\n\n| claim | text | scripts | command |\n"
-        "|---|---|---|---|\n| c | no: 1.5 | yes | `run` |\n\n## More\n| a | b | c | d |\n"
+        "|---|---|---|---|\n| c | no: 1.5 | yes |  |\n\n- Item.\n\n## More\n| a | b | c | d |\n- e\n"
     )
-    assert findings(page) == ["one.", "Two.", "no: 1.5", "yes"]
+    assert findings(page) == ["one.", "Two.", "no: 1.5", "yes", "Item."]
     assert numbers("at 1,000 steps, 0.5") == ["1000", "0.5"]
 
 

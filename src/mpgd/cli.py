@@ -109,7 +109,7 @@ class Reproduce:
     device: Literal["cpu", "cuda"] = "cpu"
     """Where cifar10 trains: its full recipe wants a GPU, on a CPU a reduced study runs."""
     out: Path = Path("results")
-    """Folder for figures, and for results in its `runs`."""
+    """Folder for the report, and for results in its `runs`."""
     published: Annotated[bool, FLAG] = False
     """Begin with the results that come with the package, and train only what they lack."""
     quiet: Annotated[bool, FLAG] = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import resource
+from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 
@@ -201,6 +202,24 @@ def test_conclusions_count_what_the_paper_states() -> None:
         "B. As printed: supported in 1, undecided in 1 of 2.",
         "C. On digits: supported.",
     )
+
+
+def test_settings_that_are_not_the_papers_are_named_and_not_counted() -> None:
+    stated = Finding("MPGD is better", "as the text says", "", "contradicted", "", "stated")
+    items = (stated, replace(stated, setting="random splits", word="supported", basis="elsewhere"))
+    found = claims([Section("airfoil", "", (Findings("", items),))])
+    said = conclusions(found)[0]
+    assert said.startswith("Of 1 comparison tested as the paper states them: 1 contradicted. Nor")
+    assert "Nor are" not in conclusions(claims([Section("", "", (Findings("", items[:1]),))]))[0]
+
+
+def test_a_comparison_under_two_protocols_is_said_to_be_counted_twice() -> None:
+    stated = Finding("MPGD is better", "as the text says", "", "contradicted", "", "stated")
+    items = (stated, replace(stated, setting="corrected", basis="corrected"))
+    found = claims([Section("airfoil", "", (Findings("", items),))])
+    assert "better, each to the letter and with corrected signs, none hold" in answer(found)
+    alone = claims([Section("airfoil", "", (Findings("", items[:1]),))])
+    assert "to the letter" not in answer(alone)
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ ARTICLE = re.compile(r"(<article\b[^>]*>)(.*)(</article>)", re.DOTALL)
 IMAGE = re.compile(r'(?<!">)<img\b[^>]*\bsrc="([^"]+)"[^>]*>')
 RESULTS = "results/index.md"
 LINK = re.compile(r"\]\(([\w-]+\.md)\)")
+NOTEBOOK = re.compile(r"\]\(\.\./examples/(\w+)\.ipynb\)")
+SCRIPT = re.compile(r"\[([^\]]+)\]\(\.\./examples/\w+\.py\)")
 # Letters, Greek, arrows, operators, brackets, and the slanted alphabet of MathML's letters.
 CHARACTERS = (
     "U+20-7E,U+A0-FF,U+370-3FF,U+2000-230F,U+239B-23B4,U+25C7,U+27E8-27E9,"
@@ -48,6 +50,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for file in notebooks.pages(config, ROOT / "examples"):
         files.append(file)
     return files
+
+
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """Lead links to notebooks to their pages; a script stands on the page that names it."""
+    return SCRIPT.sub(r"\1", NOTEBOOK.sub(r"](examples/\1.md)", markdown))
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:

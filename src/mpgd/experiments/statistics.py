@@ -22,7 +22,8 @@ are judged together, those of one table, are corrected by Holm's method, for eac
     is undecided      if neither is; then the smallest difference that the runs could have seen is
                       stated: found with probability 0.8 at level 0.05, before the correction
 
-Fewer than five seeds decide nothing. With fewer than eight every verdict is provisional. Under the
+Fewer than five seeds are not judged, and five decide nothing, since the ranks of n differences have
+a p of at least 2^(1-n). With fewer than eight every verdict is provisional. Under the
 null hypothesis a table has a false verdict with probability 0.05 at most, as far as either test
 keeps its level; `python -m benchmarks.verdicts` measures it on simulated tables.
 """
@@ -58,8 +59,9 @@ RULE: Final = (
     "corrected by Holm's method over all claims of a table. A claim is supported if both are "
     "significant with the claimed sign, contradicted if both are with the other, mixed if only one "
     "is or their signs differ, else undecided. A run that diverged, to no number or to one beyond "
-    f"{LOST:,.0f}, counts as the worst of its table. Fewer than {LEAST} seeds decide nothing; "
-    f"below {FEW} a verdict is provisional."
+    f"{LOST:,.0f}, counts as the worst of its table. Fewer than {LEAST} seeds are not judged; "
+    f"below {FEW} a verdict is provisional. The ranks of n seeds have a p of at least 2^(1-n), "
+    "before the correction."
 )
 
 

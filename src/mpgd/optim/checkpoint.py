@@ -147,8 +147,8 @@ def check_state(groups: Sequence[Any], state_dict: dict[str, Any]) -> list[dict[
         if missing:
             raise ValueError(
                 f"param_groups[{number}] of the state lacks {sorted(missing)}: "
-                "it was not written by a perturbed optimizer; a state of the optimizer inside is "
-                "loaded by optimizer.inner.load_state_dict"
+                "it was not written by a perturbed optimizer; around one of torch's, made by "
+                "perturb, its own states are loaded by optimizer.inner.load_state_dict"
             )
         what = f"param_groups[{number}] of the state"
         keywords.append(_named(what, check_keywords, group))

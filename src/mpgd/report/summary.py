@@ -81,6 +81,7 @@ def answer(found: Sequence[Claim]) -> str:
     if not total:
         return NOTHING
     of = f"of {total:,} comparison{'s' * (total > 1)} in which the paper says that MPGD is better"
+    of += _twice(found)
     if 2 * few > total:
         return f"It is too early to say: {of}, {few:,} rest on few seeds."
     if counts["undecided"] == total:
@@ -90,6 +91,13 @@ def answer(found: Sequence[Claim]) -> str:
     parts = ", ".join(f"{counts[word]:,} {word}" for word in WORDS if counts[word])
     held = f"{yes or 'none'} hold{'s' * (yes == 1)} in these runs ({parts})"
     return f"{word}: {of}, {held}{_scripted(found)}."
+
+
+def _twice(found: Sequence[Claim]) -> str:
+    """Return that a comparison is counted under two protocols, where it is."""
+    claimed = [claim for claim in found if OURS in claim.text]
+    letter, put_right = (_compared(claimed, basis).total() for basis in ("stated", "corrected"))
+    return ", each to the letter and with corrected signs" if letter == put_right else ""
 
 
 def _scripted(found: Sequence[Claim]) -> str:
@@ -148,7 +156,17 @@ def _overall(found: Sequence[Claim]) -> str:
             f"{others} more claims were tested on what is not in the paper (other data, a reduced "
             "study), and are not counted."
         )
+    if any(_is_mixed_with_others(claim) for claim in found):
+        said.append(
+            "Nor are settings that the printed numbers are not of: random splits, ECG5000 with one "
+            "hidden layer."
+        )
     return " ".join(said)
+
+
+def _is_mixed_with_others(claim: Claim) -> bool:
+    """Return whether some settings of a claim are counted and some are not."""
+    return len({tally.basis in SENTENCES for tally in claim.tallies}) == 2
 
 
 def verdicts(found: Iterable[Claim], basis: Basis) -> Counter[str]:

@@ -17,7 +17,7 @@ from mpgd.noise import ChaoticNoise
 
 OF_A_GAUSSIAN: Final = ("same_seeds", "one_driver")  # switches that mean something for it
 DEVIATIONS: Final = {
-    "control": "none: the text's noise, with orbits computed by powers",
+    "control": "none: the corrected noise, with orbits computed by powers",
     "iterated_start": "orbits start at a uniform draw iterated 10,000 times",
     "constant_sign": "an orbit flips its sign at every visit or never",
     "early_sign": "the sign changes at the visit, not after it",
