@@ -182,6 +182,44 @@ def test_progress_is_plain_lines_elsewhere_and_quiet_is_quiet(
     assert capsys.readouterr().out == ""
 
 
+LOST = """
+import os, signal, sys
+from mpgd.endings import termination
+
+class Dying:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        for _ in range(1000):  # the handler runs here, and Python drops what it raises
+            pass
+
+with termination(""):
+    dying = Dying()
+    del dying
+    signal.sigtimedwait([], 60)  # the second signal ends this
+    print("went on")
+"""
+
+
+def test_a_termination_that_python_drops_is_repeated() -> None:
+    done = subprocess.run([sys.executable, "-c", LOST], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (143, "", "mpgd: terminated\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["report", "here", "--published"], "leave out 'here', or --published"),
+        (["report", "--published", "-o", "nowhere/page.html"], "there is no folder nowhere"),
+        (["noise", "--plot", "nowhere/x.png"], "cannot write nowhere/x.png: there is no folder"),
+    ],
+)
+def test_what_cannot_be_written_is_said_before_any_work(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(arguments) != 0
+    assert said in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_a_run_with_a_message(number: int, code: int, tmp_path: Path) -> None:
     """The first finished run shows that work is under way; it is kept."""

@@ -52,7 +52,7 @@ def test_a_number_must_be_one_of_its_row(finding: str, wrong: int) -> None:
 def test_findings_are_sentences_and_cells() -> None:
     page = (
         "**What came out:** one. Two.\n\n## What we found\n\n| claim | text | scripts | command |\n"
-        "|---|---|---|---|\n| c | no: 1.5 | yes |  |\n\n- Item.\n\n## More\n| a | b | c | d |\n- e\n"
+        "|---|---|---|---|\n| c | no: 1.5 | yes |  |\n\n- Item.\n\n## More\n| a | b | c |\n- e\n"
     )
     assert findings(page) == ["one.", "Two.", "no: 1.5", "yes", "Item."]
     assert numbers("at 1,000 steps, 0.5") == ["1000", "0.5"]

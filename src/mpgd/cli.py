@@ -33,6 +33,7 @@ from mpgd.endings import (
 )
 from mpgd.experiments import EXPERIMENTS, PROTOCOLS, USUAL, Context, check_protocol, find, load
 from mpgd.experiments.store import installed, versions
+from mpgd.files import cache_folder, check_place
 from mpgd.parameters import check_integer
 from mpgd.terminal import Terminal, show
 
@@ -167,8 +168,8 @@ class Reproduce:
 class Report:
     """Write one page with all results of a folder: figures, tables and verdicts."""
 
-    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="[DIR]")] = Path("results")
-    """Folder that `mpgd reproduce` wrote to."""
+    folder: Annotated[tyro.conf.Positional[Path | None], _arg(metavar="[DIR]")] = None
+    """Folder that `mpgd reproduce` wrote to, by default results."""
     output: Annotated[Path | None, _arg(metavar="FILE", aliases=["-o"])] = None
     """What to write: .html is one page, .md a document, a name without an ending a folder of them;
     by default DIR/report.html."""
@@ -189,11 +190,17 @@ class Report:
         with usage_errors():
             if self.published and self.publish:
                 raise ValueError("--published reads what --publish writes; give one of them")
+            if self.published and self.folder:
+                raise ValueError(
+                    "--published shows the results that come with the package; leave out "
+                    f"{str(self.folder)!r}, or --published"
+                )
+            own = self.folder or Path("results")
             if self.publish:
-                written = publish(self.folder, self.publish, terminal)
+                written = publish(own, self.publish, terminal)
             else:
                 studies = [load(str(file)) for file in self.study]
-                folder = None if self.published else self.folder
+                folder = None if self.published else own
                 output = self.output or (folder or Path()) / "report.html"
                 written = write_report(folder, output, terminal, studies)
         if self.json:
@@ -248,6 +255,8 @@ class Noise:
             if self.plot and self.plot.suffix not in PLOTS:
                 raise ValueError(f"plot must end in {', '.join(PLOTS)}, got {str(self.plot)!r}")
             noise = mpgd.ChaoticNoise(self.gamma, self.beta, self.signs)
+            if self.plot:
+                check_place(self.plot)
             numbers = describe(noise, self.steps, self.count, self.seed)
             if self.plot:
                 plot(noise, self.steps, self.count, self.seed, self.plot)
@@ -265,7 +274,6 @@ class Info:
         """Print what this installation is."""
         import torch
 
-        from mpgd.files import cache_folder
         from mpgd.noise.engines import has_numba, has_triton
 
         data = Path(os.environ.get("MPGD_DATA") or cache_folder() / "data")

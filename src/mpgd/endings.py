@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from _thread import interrupt_main
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Timer
 from types import FrameType
 
+MOMENT = 0.05  # seconds
 OK, FAILED, USAGE, INTERRUPTED, UNREAD, TERMINATED = 0, 1, 2, 130, 141, 143
 
 
@@ -35,14 +38,33 @@ def usage_errors() -> Iterator[None]:
 
 @contextmanager
 def termination(kept: str) -> Iterator[None]:
-    """Leave cleanly on SIGTERM: temporary files are removed on the way out."""
+    """Leave cleanly on SIGTERM: temporary files are removed on the way out.
+
+    Python drops an exception that is raised while an object is destroyed and says so to
+    `sys.unraisablehook`. If that was ours, the signal is sent again, a moment later.
+    """
+    told: list[int] = []
 
     def leave(number: int, frame: FrameType | None) -> None:
-        print(f"mpgd: terminated{kept}", file=sys.stderr)
+        if not told:
+            print(f"mpgd: terminated{kept}", file=sys.stderr)
+        told.append(number)
         sys.exit(TERMINATED)
 
-    before = signal.signal(signal.SIGTERM, leave)
+    def again(lost: sys.UnraisableHookArgs) -> None:
+        if lost.exc_type is not SystemExit:
+            usual(lost)
+            return
+        later = Timer(MOMENT, interrupt_main, (signal.SIGTERM,))
+        later.daemon = True
+        later.start()
+
+    usual, before = sys.unraisablehook, signal.signal(signal.SIGTERM, leave)
+    sys.unraisablehook = again
     try:
         yield
+        if told:
+            sys.exit(TERMINATED)
     finally:
+        sys.unraisablehook = usual
         signal.signal(signal.SIGTERM, before)

@@ -68,6 +68,23 @@ def write_whole(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> N
         raise
 
 
+def check_place(path: Path) -> None:
+    """Raise an OSError where a file could not be written, so that no work is done in vain.
+
+    Examples:
+        >>> check_place(Path("/nowhere/page.html"))
+        Traceback (most recent call last):
+        FileNotFoundError: cannot write /nowhere/page.html: there is no folder /nowhere
+    """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {path}: there is no folder {path.parent}")
+    try:
+        with _begin(path) as file:
+            Path(file.name).unlink()
+    except OSError as problem:
+        raise OSError(f"cannot write {path}: {problem.strerror}") from problem
+
+
 def open_regular(path: Path) -> IO[bytes]:
     """Open a file for reading; ValueError where it is a pipe, a device or a folder.
 

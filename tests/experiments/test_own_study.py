@@ -123,6 +123,12 @@ def test_a_record_without_its_metric_costs_only_itself(file: Path, tmp_path: Pat
     ("name", "text", "match"),
     [
         ("empty.py", "", "empty.py must define EXPERIMENT"),
+        ("number.py", "EXPERIMENT = 3", "Experiment, got 3"),
+        (
+            "leaves.py",
+            "raise SystemExit('bye')",
+            "leaves.py must not end the program, got SystemExit",
+        ),
         ("other.py", STUDY, "its experiment must be named 'other', got 'bowl'"),
         ("json.py", STUDY, "json.py has the name of another module"),
         ("torn.py", "x = (", "torn.py, line 1: "),

@@ -21,6 +21,22 @@ def random_law(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     return np.asarray(p / p.sum())
 
 
+@pytest.mark.parametrize("t", [-1e-9, -4e-16, 4e-16, 1e-14, 1e-9])
+def test_near_order_one_no_digits_are_lost(t: float) -> None:
+    p, q = [0.5, 0.5], [0.9, 0.1]
+    assert renyi_divergence(p, q, 1.0 + t) == pytest.approx(renyi_divergence(p, q), rel=1e-8)
+    assert gaussian_information(0.6, 1.0 + t) == pytest.approx(gaussian_information(0.6), rel=1e-8)
+
+
+def test_marginals_whose_product_no_float_holds() -> None:
+    """Y copies X, which is 1 with probability e: I_1 = -e log e - (1-e) log(1-e), I_oo = -log e."""
+    e = 1e-170
+    joint = [[1.0, 0.0], [0.0, e]]
+    assert mutual_information(joint) == pytest.approx(e - e * math.log(e), rel=0.01)
+    assert mutual_information(joint, math.inf) == pytest.approx(-math.log(e), rel=1e-12)
+    assert mutual_information(joint, 2.0) == pytest.approx(math.log(2.0), rel=1e-12)
+
+
 @pytest.mark.parametrize("rho", [0.3, 0.9, 1.1, 2.0, 7.0])
 def test_the_divergence_by_its_definition(rho: float) -> None:
     rng = np.random.default_rng(0)

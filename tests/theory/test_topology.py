@@ -67,6 +67,27 @@ def test_magnitude_of_a_line() -> None:
     assert magnitude(x[:, None], 2.5) == pytest.approx(expected, rel=1e-10)
 
 
+@pytest.mark.parametrize("scale", [1e-17, 1e-12, 1e-6, 0.01])
+def test_magnitudes_of_a_line_at_small_scales(scale: float) -> None:
+    """Less 1, both are the sum of tanh(s gap / 2), which no rounding may swallow."""
+    x = np.sort(cloud(30, 1)[:, 0])
+    expected = 1.0 + np.tanh(scale * np.diff(x) / 2.0).sum()
+    assert magnitude(x[:, None], scale) == pytest.approx(expected, rel=1e-12)
+    assert positive_magnitude(x[:, None], scale) == pytest.approx(expected, rel=1e-7)
+
+
+def test_a_descent_that_has_converged_is_no_large_set() -> None:
+    """Its last points differ by rounding alone; their weights once summed to the points' number."""
+    x, H, path = np.array([3.0, -2.0]), np.array([[1.0, 0.3], [0.3, 0.7]]), []
+    for _ in range(140):
+        path.append(x)
+        x = x - 0.5 * H @ (x - [1.0, 1.0 / 3.0])
+    for scale in (0.1, 1.0):
+        whole, begin = (magnitude(points, scale) for points in (path, path[:40]))
+        assert whole == pytest.approx(begin, rel=1e-3)
+        assert positive_magnitude(path, scale) == pytest.approx(whole, rel=1e-5)
+
+
 def test_a_negative_weight_makes_the_positive_magnitude_larger() -> None:
     """Points within a ring of others: at a small scale their weight is below 0."""
     ring = [(math.cos(t), math.sin(t)) for t in np.linspace(0.0, 2.0 * math.pi, 12, False)]

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from mpgd.experiments.store import Store
 from mpgd.parameters import check_choice, check_integer
@@ -179,16 +179,19 @@ def load_file(path: Path) -> Experiment:
         module = import_module(path.stem)
     except SyntaxError as mistake:
         raise ValueError(f"{path}, line {mistake.lineno}: {mistake.msg}") from mistake
+    except SystemExit as leaving:
+        raise ValueError(f"{path} must not end the program, got {leaving!r}") from leaving
     if Path(module.__file__ or "").resolve() != path:
         raise ValueError(f"{path} has the name of another module; give it a name of its own")
-    found: Experiment | None = getattr(module, "EXPERIMENT", None)
-    if found is None:
+    found: Any = getattr(module, "EXPERIMENT", None)
+    if not isinstance(found, import_module("mpgd.experiments.experiment").Experiment):
         raise ValueError(
-            f"{path} must define EXPERIMENT, an mpgd.experiments.experiment.Experiment"
+            f"{path} must define EXPERIMENT, an mpgd.experiments.experiment.Experiment, "
+            f"got {found!r}"
         )
     if found.name != path.stem or found.name in EXPERIMENTS:
         raise ValueError(f"{path}: its experiment must be named {path.stem!r}, got {found.name!r}")
-    return found
+    return cast("Experiment", found)
 
 
 def catalogue() -> list[Experiment]:

@@ -16,7 +16,7 @@ from mpgd.experiments import catalogue
 from mpgd.experiments.archive import PUBLISHED, pack, unpack
 from mpgd.experiments.content.blocks import Page
 from mpgd.experiments.experiment import Experiment
-from mpgd.files import write_whole
+from mpgd.files import check_place, write_whole
 from mpgd.report import html, markdown, pages
 from mpgd.report.page import build
 from mpgd.report.shelf import read, sort
@@ -60,11 +60,10 @@ def write(folder: Path | None, file: Path, studies: Sequence[Experiment] = ()) -
         raise ValueError(f"a report is an .html or .md file, or a folder, got {file.name!r}")
     if not file.suffix:
         file = _folder(file)
+    check_place(file)
     every = [*catalogue(), *studies]
     shelf = sort(unpack(PUBLISHED), every) if folder is None else read(folder, every)
     how = f"mpgd report {'results' if folder else '--published'} -o {file.name}"
-    if not file.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {file}: there is no folder {file.parent}")
     with _kept():
         page = build(shelf, how, every)
         files = RENDERERS[file.suffix](page, file.name)
@@ -90,8 +89,7 @@ def publish(folder: Path, file: Path) -> int:
 
     Those of an earlier driver, and of experiments outside of the catalogue, are left out.
     """
-    if not file.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {file}: there is no folder {file.parent}")
+    check_place(file)
     studies = catalogue()
     shelf = read(folder, studies)
     records = [record for study in studies for record in shelf[study.name]]

@@ -51,6 +51,7 @@ Array = NDArray[np.float64]
 METRICS = ("euclidean", "precomputed")
 LAMBDAS = 16  # values of lambda that are tried
 RADII = 64  # values of eps that are tried
+NEAR = 1e-9  # of the largest distance; nearer points count as one
 WIDEST = 2.0**16  # ratio of the largest to the smallest eps
 
 
@@ -98,7 +99,8 @@ def magnitude(points: ArrayLike, scale: float, *, metric: str = "euclidean") -> 
     """Return the magnitude of the set, with all distances multiplied by ``scale``.
 
     It lies between 1, for a set that is one point at this scale, and, for Euclidean points, their
-    number. Points at distance 0 count once.
+    number. Points within 1e-9 of the largest distance of another count once: of the weights of
+    such points their sum alone is more than rounding.
 
     Args:
         points: (point, coordinate), or all distances (point, point) if ``metric="precomputed"``.
@@ -114,7 +116,7 @@ def magnitude(points: ArrayLike, scale: float, *, metric: str = "euclidean") -> 
         >>> math.isclose(two, 1.0 + math.tanh(1.5))
         True
     """
-    return float(_weights(_distances(points, metric), check_positive("scale", scale)).sum())
+    return float(_weights(points, scale, metric).sum())
 
 
 def positive_magnitude(points: ArrayLike, scale: float, *, metric: str = "euclidean") -> float:
@@ -125,7 +127,7 @@ def positive_magnitude(points: ArrayLike, scale: float, *, metric: str = "euclid
         >>> positive_magnitude(line, 1.0) == magnitude(line, 1.0)
         True
     """
-    b = _weights(_distances(points, metric), check_positive("scale", scale))
+    b = _weights(points, scale, metric)
     return float(b[b > 0.0].sum())
 
 
@@ -194,8 +196,7 @@ def _by_magnitude(rho: Array, n: int, B: float, L: float, chance: float) -> floa
     found = []
     for complexity in np.linspace(chance, chance + log(len(rho)), LAMBDAS):
         lam = sqrt(8.0 * n * complexity) / B
-        kernel = np.exp(-2.0 * L * lam * rho)
-        b, off = _solved(kernel)
+        b, off, kernel = _solved(2.0 * L * lam * rho)
         b = np.maximum(b, 0.0) if off < 0.5 else np.ones(len(rho))
         size = b.sum() / min(1.0, float((kernel @ b).min()))
         found.append((log(size) + chance) / lam + lam * B**2 / (8.0 * n))
@@ -213,10 +214,7 @@ def _distances(points: ArrayLike, metric: str) -> Array:
     if metric == "euclidean":
         return _euclidean(np.unique(x, axis=0))
     _check_metric(x)
-    kept: list[int] = []
-    for i in range(len(x)):
-        if not kept or x[i, kept].min() > 0.0:
-            kept.append(i)
+    kept = _apart(x, 0.0)
     return x[np.ix_(kept, kept)]
 
 
@@ -265,9 +263,12 @@ def _tree_edges(rho: Array) -> Array:
     return np.array(edges)
 
 
-def _weights(rho: Array, scale: float) -> Array:
+def _weights(points: ArrayLike, scale: float, metric: str) -> Array:
     """Return b with sum_j exp(-scale rho_ij) b_j = 1."""
-    b, off = _solved(np.exp(-scale * rho))
+    scale = check_positive("scale", scale)
+    rho = _distances(points, metric)
+    kept = _apart(rho, NEAR * float(rho.max()))
+    b, off, _ = _solved(scale * rho[np.ix_(kept, kept)])
     if not off < 1e-6:
         raise ValueError(
             f"scale must be one where the weights are defined, got {scale:g}: they miss their "
@@ -276,10 +277,28 @@ def _weights(rho: Array, scale: float) -> Array:
     return b
 
 
-def _solved(kernel: Array) -> tuple[Array, float]:
-    """Return the weights of ``kernel``, and by how much they miss their equations."""
+def _apart(rho: Array, least: float) -> list[int]:
+    """Return points that are further than ``least`` from each other; all others are near one."""
+    kept: list[int] = []
+    for i in range(len(rho)):
+        if not kept or rho[i, kept].min() > least:
+            kept.append(i)
+    return kept
+
+
+def _solved(rho: Array) -> tuple[Array, float, Array]:
+    """Return the weights of all distances, by how much they miss their equations, and the kernel.
+
+    At a small scale the kernel is 1 - E with tiny E, and rounding would leave nothing of E. Then
+    E c = 1 is solved: b = c / (sum of c - 1) has sum_j (1 - E_ij) b_j = 1.
+    """
+    kernel: Array = np.exp(-rho)
+    is_small = len(rho) > 1 and float(rho.max()) < 1.0
     try:
-        b = np.linalg.solve(kernel, np.ones(len(kernel)))
+        left = -np.expm1(-rho) if is_small else kernel
+        b = np.asarray(np.linalg.solve(left, np.ones(len(rho))), dtype=np.float64)
     except np.linalg.LinAlgError:
-        return np.zeros(len(kernel)), 1.0
-    return np.asarray(b, dtype=np.float64), float(np.abs(kernel @ b - 1.0).max())
+        return np.zeros(len(rho)), 1.0, kernel
+    with np.errstate(divide="ignore", invalid="ignore"):
+        b = b / (b.sum() - 1.0) if is_small else b
+        return b, float(np.abs(kernel @ b - 1.0).max()), kernel

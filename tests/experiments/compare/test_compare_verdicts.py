@@ -37,6 +37,11 @@ def test_holm_multiplies_by_what_is_left_and_never_falls() -> None:
     assert holm([]) == []
 
 
+def test_sign_flips_refuse_what_is_no_number() -> None:
+    with pytest.raises(ValueError, match="differences must be finite, got nan"):
+        sign_flips(np.array([0.1, np.nan]))
+
+
 def test_sign_flips_agree_with_all_signs() -> None:
     """Of 2^10 signs of ten equal differences, two give as much; of 0 and 1 half of all do."""
     assert sign_flips(np.ones(10)) == pytest.approx(2 / 1024, abs=0.001)

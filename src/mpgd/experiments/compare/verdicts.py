@@ -60,7 +60,7 @@ def lines(records: Sequence[Record], task: Task) -> list[Line]:
     held = reported(records, task)
     if "descent" not in held:
         raise IncompleteError(f"no fresh seed of descent on {task.title}")
-    values = {name: by_seed(own, "score") for name, own in held.items()}
+    values = {name: _scores(own, task) for name, own in held.items()}
     found = []
     for method in methods_of(task):
         base = method.base or "descent"
@@ -85,6 +85,12 @@ def reported(records: Sequence[Record], task: Task) -> dict[str, list[Record]]:
     return held
 
 
+def _scores(records: Sequence[Record], task: Task) -> dict[int, float]:
+    """Return the score of each seed; one that is no number counts as the worst."""
+    found = by_seed(records, "score")
+    return {seed: x if np.isfinite(x) else task.worst for seed, x in found.items()}
+
+
 def sign_flips(d: Array, seed: int = 0) -> float:
     """Return the p-value of a mean difference of zero: how often random signs give as much.
 
@@ -92,6 +98,8 @@ def sign_flips(d: Array, seed: int = 0) -> float:
         >>> sign_flips(np.array([1.0, -1.0])), sign_flips(np.full(20, 0.5)) < 0.001
         (1.0, True)
     """
+    if not np.isfinite(d).all():
+        raise ValueError(f"differences must be finite, got {d[~np.isfinite(d)][0]}")
     signs = np.random.default_rng(seed).choice([-1.0, 1.0], (FLIPS, len(d)))
     as_much = np.abs(signs @ d) >= abs(d.sum()) * (1 - 1e-12)
     return float((1 + as_much.sum()) / (1 + FLIPS))
