@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping
 from html import unescape
 
-ROW = re.compile(r'\[([^\]]*)\]\((?:docs/)?results/([\w-]+)\.md "([^"]+)"\)')
+ROW = re.compile(r'\[([^\]]*)\]\((?:docs/)?results/([\w-]+)\.md(?:#[\w-]+)? "([^"]+)"\)')
 CODE = re.compile(r"`[^`]*`")
 LINK = re.compile(r"\]\([^)]*\)")
 NAMED = re.compile(r"(?:Theorem|Table|Figure|Section|Appendix) [\dA-F.]+\d|[A-Z]+[\w-]*\d+\w*")

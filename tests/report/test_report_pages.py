@@ -54,7 +54,9 @@ def test_every_page_opens_with_its_answer(pages: Path) -> None:
     said = re.search(r"of \d+ comparisons in which the paper says that MPGD is better", study[1])
     assert study[0] == "# Airfoil self-noise"
     assert said
-    assert study[2].startswith("- **Airfoil: MPGD has a lower test error.** As the text says:")
+    assert study[2].startswith(
+        "- **Airfoil: MPGD has a lower test error than descent.** As the text says:"
+    )
 
 
 def test_figures_lie_beside_the_pages(pages: Path) -> None:

@@ -44,7 +44,8 @@ def _index(
     yield inline(page.conclusions[0])
     columns = (blocks.Column("study"), blocks.Column("what came out"))
     yield _linked(columns, [(_link(section), inline(outcome(section))) for section in shown])
-    yield from markdown.table_parts(_claims(page.claims))
+    yield "## Every claim"
+    yield _claims(page.claims)
     yield f"[What was run, and with what]({RUNS}) has the commands that made all of this."
     if lacking:
         names = ", ".join(f"{section.title} (`{_command(section)}`)" for section in lacking)
@@ -78,14 +79,15 @@ def _command(section: blocks.Section) -> str:
     return next(block.command for block in section.blocks if isinstance(block, blocks.Missing))
 
 
-def _claims(found: Sequence[blocks.Claim]) -> blocks.Table:
-    columns = tuple(blocks.Column(title) for title in ("claim of the paper", "setting", "verdict"))
-    rows = tuple(
-        (blocks.Cell(claim.text), blocks.Cell(tally.setting), blocks.Cell(tally_text(tally)))
+def _claims(found: Sequence[blocks.Claim]) -> str:
+    """Return a table with the verdicts on each claim, counted for each setting."""
+    columns = [blocks.Column(title) for title in ("claim of the paper", "setting", "verdict")]
+    rows = [
+        [inline(text) for text in (claim.text, tally.setting, tally_text(tally))]
         for claim in found
         for tally in claim.tallies
-    )
-    return blocks.Table("Every claim with its verdicts counted", columns, rows)
+    ]
+    return _linked(columns, rows)
 
 
 def _runs(page: blocks.Page, files: Files) -> Iterator[str]:

@@ -23,7 +23,7 @@ from mpgd.experiments.statistics import by_scheme, schemes_of
 from mpgd.experiments.store import Record
 from mpgd.experiments.valley.runs import COMPARISON, LANDSCAPE, TRACE, landscape, tasks
 
-HEADLINES: Final = {"trace": "MPGD descends to flatter minima of the valley"}
+HEADLINES: Final = {"trace": "Valley: MPGD ends at flatter minima"}
 SHADES: Final = {0.6: SKY, 0.7: BLUE, 0.8: INDIGO}
 STILL: Final = 0.1  # of the longest path: too short to be seen beside it
 SHOWN: Final = 0.7  # gamma of the paths that are shown unasked
