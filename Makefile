@@ -31,7 +31,7 @@ lab: $(INSTALLED)
 
 test: $(INSTALLED) lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal --ignore tests/jax \
-		--ignore tests/clients --ignore tests/notebooks --ignore tests/browser/test_site_page.py
+		--ignore tests/clients --ignore tests/notebooks --ignore tests/browser
 
 # JAX has an environment of its own, so that nobody else has to install it. Products of bfloat16
 # matrices by torch's oneDNN end some CPUs' processes, so it is told to use older instructions.
@@ -45,10 +45,11 @@ clients: $(CLIENTS_INSTALLED)
 		--dist worksteal tests/clients
 
 # The notebooks of examples/ run and print what they were committed with (to keep what they print
-# now: `python -m tools.notebooks --write`), the README's settings train, the site stands in a browser.
+# now: `python -m tools.notebooks --write`), the README's settings train, the published results give
+# docs/results, and site, report and lab stand in a browser.
 notebooks: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal tests/notebooks \
-		tests/browser/test_site_page.py
+		tests/browser
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
