@@ -78,7 +78,8 @@ def _tables(records: Sequence[Record]) -> Iterator[Table]:
     if paths:
         title = "Paths on one orbit: medians, and the driver's W"
         columns = ["loss", "m", "SM1", "J1", "energy under SM1", "90 % of |W|_1.9", "sum |dW|^2"]
-        yield title, columns, [_path_row(record) for record in paths]
+        ordered = [record for loss in LOSSES for record in _by_m(part(paths, loss=loss))]
+        yield title, columns, [_path_row(record) for record in ordered]
         title = f"Rate at which distances of paths fall from m = {FROM} on, in powers of m"
         columns = ["loss", "SM1", "J1", "SM1, all m", "J1, all m"]
         yield title, columns, [_rate_row(loss, paths) for loss in LOSSES]
