@@ -62,7 +62,7 @@ def _tables(records: Sequence[Record]) -> Iterator[Table]:
     if gammas:
         title = f"KS distance at other gammas, beta {BETA}; slow where the driver itself is slow"
         columns = ["gamma", "variant", "m", "distance", "driver's own", "sampling"]
-        yield title, columns, [_gamma_row(record) for record in gammas]
+        yield title, columns, sorted(map(_gamma_row, _by_m(gammas)), key=lambda row: row[:2])
     points = _by_m(commonest(part(records, part="points"), *size))
     if points:
         title = "m = n training points: KS distance to the equation with the population risk"
