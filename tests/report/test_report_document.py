@@ -56,9 +56,11 @@ def test_markdown_has_every_printed_number_and_escapes_what_it_shows(document: P
 
 
 def test_paths_too_short_to_be_seen_are_named(document: Path) -> None:
-    captions = [line for line in document.read_text().splitlines() if "hardly seen" in line]
+    captions = [line for line in document.read_text().splitlines() if "under the ring" in line]
     assert captions
-    assert all("gradient descent (within 0)" in line for line in captions)
+    assert all(
+        "Gradient descent does not move and lies under the ring." in line for line in captions
+    )
 
 
 def test_an_uneven_sweep_says_how_many_seeds_and_how_to_go_on(tmp_path: Path) -> None:
