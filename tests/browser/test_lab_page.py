@@ -195,6 +195,26 @@ def test_a_path_that_runs_off_says_at_which_step(browser: Browser, lab: Lab) -> 
     assert "runs off" not in browser.find("[data-plot=gd]").get_attribute("aria-label")
 
 
+def test_a_formula_beside_a_slider_is_one_whole_line(browser: Browser, lab: Lab) -> None:
+    browser.look(width=1366, height=660, still=True)
+    visit(browser, lab, "landscape=valley&steps=200")
+    for one in browser.all(".slider .formula"):
+        wide, shown, tall = browser.run(
+            "const one = arguments[0]; return [one.scrollWidth, one.clientWidth, one.offsetHeight]",
+            one,
+        )
+        assert wide <= shown, one.text
+        assert tall < 32, one.text
+    assert browser.find(".slider:has(#force)").get_attribute("title").endswith("of the slope")
+
+
+def test_a_line_is_explained_where_it_is_in_view(browser: Browser, lab: Lab) -> None:
+    browser.look(still=True)
+    for eta, seen in ((0.01, False), (0.05, True)):
+        visit(browser, lab, f"landscape=valley&eta={eta}&steps=200")
+        assert browser.find("#land-note").text.startswith("Dotted") is seen
+
+
 def test_a_section_is_saved_as_png(browser: Browser, lab: Lab, tmp_path: Path) -> None:
     browser.look(still=True)
     visit(browser, lab)

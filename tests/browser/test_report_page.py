@@ -50,7 +50,7 @@ def test_the_question_is_answered_first(browser: Browser, page: Path) -> None:
     assert second.text.count(".") == 1  # a sentence
     counted = browser.find(".counted").text
     numbers = [int(tile.text) for tile in browser.all(".tiles strong")]
-    assert counted.startswith(f"{sum(numbers)} comparisons with what the paper’s text states")
+    assert counted == f"As the paper’s text states it: {sum(numbers)} comparisons"
 
 
 def test_a_study_shows_its_answer_then_a_figure_and_folds_the_rest(

@@ -17,7 +17,7 @@ from mpgd.experiments.airfoil import runs as airfoil
 from mpgd.experiments.content.blocks import Finding, Findings, Plate, Section, panel
 from mpgd.experiments.ecg import runs as ecg
 from mpgd.experiments.store import Run, Store
-from mpgd.report.summary import answer, claims, conclusions
+from mpgd.report.summary import answer, claims, conclusions, counted_apart
 
 HOSTILE = "<script>alert(1)</script> [x](javascript:y) `code` a|b *bold*"
 AIRFOIL = {"test_rmse": 0.4, "gap": 0.1, "released_gap": 0.1}
@@ -56,9 +56,11 @@ def test_markdown_has_every_printed_number_and_escapes_what_it_shows(document: P
 
 
 def test_paths_too_short_to_be_seen_are_named(document: Path) -> None:
-    captions = [line for line in document.read_text().splitlines() if "hardly seen" in line]
+    captions = [line for line in document.read_text().splitlines() if "under the ring" in line]
     assert captions
-    assert all("gradient descent (within 0)" in line for line in captions)
+    assert all(
+        "Gradient descent does not move and lies under the ring." in line for line in captions
+    )
 
 
 def test_an_uneven_sweep_says_how_many_seeds_and_how_to_go_on(tmp_path: Path) -> None:
@@ -218,8 +220,10 @@ def test_a_comparison_under_two_protocols_is_said_to_be_counted_twice() -> None:
     items = (stated, replace(stated, setting="corrected", basis="corrected"))
     found = claims([Section("airfoil", "", (Findings("", items),))])
     assert "better, each to the letter and with corrected signs, none hold" in answer(found)
+    assert counted_apart(found).startswith("The sentence at the top counts 2: those in which")
     alone = claims([Section("airfoil", "", (Findings("", items[:1]),))])
     assert "to the letter" not in answer(alone)
+    assert counted_apart(alone) == ""
 
 
 @pytest.mark.parametrize(

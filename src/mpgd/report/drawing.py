@@ -37,7 +37,7 @@ RC: Final[dict[str, Any]] = {
 }
 BOTTOM, RIGHT, HIGH = 0.17, 0.96, 0.72  # where the axes of a panel are
 LINE: Final = 0.2  # inches of a line of a legend
-REM: Final = 6.0  # of the page, to an inch of a legend: so it is as large as text
+REM: Final = 7.0  # of the page, to an inch of a legend: as large as in a panel of full width
 RAISED: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 NO_METADATA: Final = {"Creator": None, "Date": None, "Format": None, "Type": None}
 
@@ -56,9 +56,7 @@ def themed(plate: Plate, prefix: str) -> list[str]:
             _lighten(axes[-1])
             elements.append(_for_page(_svg(figure), f"{prefix}-{number}"))
         if plate.legend:
-            key = _legend(axes)
-            width = f'<svg style="width: {REM * key.get_figwidth():.1f}rem"'
-            elements.append(_for_page(_svg(key), f"{prefix}-legend").replace("<svg", width, 1))
+            elements.append(_key(axes, f"{prefix}-legend"))
     return elements
 
 
@@ -81,12 +79,21 @@ def power_of_ten(x: float, place: int = 0) -> str:
     return f"{x:g}" if exponent in (0, 1) else "10" + str(exponent).translate(RAISED)
 
 
-def _legend(axes: list[Any]) -> Figure:
-    found = legend_of(axes)
-    longest = max((len(re.sub(r"[$\\]", "", label)) for label in found), default=0)
-    figure = Figure(figsize=(min(0.6 + 0.065 * longest, SIZE[0]), 0.23 * len(found) + 0.2))
-    look = {"handlelength": 2.6, "labelspacing": 0.7, "fontsize": 8.5, "borderpad": 0.1}
-    figure.legend(found.values(), found.keys(), loc="center left", **look)
+def _key(axes: list[Any], prefix: str) -> str:
+    """Return the legend: an SVG element for each label, so that a narrow page can wrap them."""
+    elements = []
+    for number, (label, handle) in enumerate(legend_of(axes).items()):
+        entry = _entry(label, handle)
+        width = f'<svg style="width: {REM * entry.get_figwidth():.1f}rem"'
+        elements.append(_for_page(_svg(entry), f"{prefix}-{number}").replace("<svg", width, 1))
+    return "\n".join(elements)
+
+
+def _entry(label: str, handle: Any) -> Figure:
+    length = len(re.sub(r"[$\\]", "", label))
+    figure = Figure(figsize=(min(0.6 + 0.065 * length, SIZE[0]), 0.23))
+    look = {"handlelength": 2.6, "fontsize": 8.5, "borderpad": 0.1}
+    figure.legend([handle], [label], loc="center left", **look)
     return figure
 
 

@@ -20,7 +20,7 @@ from mpgd.experiments.content import blocks, colors
 from mpgd.experiments.content.tables import findings_table
 from mpgd.report.drawing import THEMED, themed
 from mpgd.report.order import is_answer, unasked
-from mpgd.report.summary import by_headline, verdicts
+from mpgd.report.summary import by_headline, counted_apart, verdicts
 
 Call = tuple[str, tuple[Any, ...]]  # a macro of blocks.html, and what it is given
 
@@ -33,6 +33,7 @@ def render(page: blocks.Page) -> str:
         page=page,
         tiles=tiles,
         counted=sum(tiles.values()),
+        difference=counted_apart(page.claims),
         sections=[(section, *_laid(section)) for section in page.sections],
         style=Markup(colors.stylesheet()) + _own("page.css"),
         script=script,

@@ -163,6 +163,7 @@ class Valley {
     this.surface();
     this.axes();
     this.shown.forEach((route, n, all) => this.route(route, 4 + 2.5 * (all.length - 1 - n)));
+    this.names();
     canvas.dataset.drawn = `${this.yaw.toFixed(3)} ${this.pitch.toFixed(3)} ${this.shown.length} ${this.slider.value}`;
   }
 
@@ -196,25 +197,40 @@ class Valley {
     pen.globalAlpha = 1;
   }
 
-  axes() {
-    const { pen } = this;
-    const ends = [
+  // Each axis: its name, where it begins and ends, and its value there.
+  get ends() {
+    return [
       ["v", [-1, -1, -HEIGHT / 2], [1, -1, -HEIGHT / 2], this.v],
       ["|u|", [-1, -1, -HEIGHT / 2], [-1, 1, -HEIGHT / 2], this.u],
       ["loss", [-1, 1, -HEIGHT / 2], [-1, 1, HEIGHT / 2], this.loss],
     ];
-    [pen.strokeStyle, pen.fillStyle, pen.lineWidth] = [this.color("muted"), this.color("muted"), 1];
-    [pen.font, pen.textAlign] = ["13px system-ui, sans-serif", "center"];
-    for (const [name, from, to, most] of ends) {
+  }
+
+  axes() {
+    const { pen } = this;
+    [pen.strokeStyle, pen.lineWidth] = [this.color("muted"), 1];
+    for (const [, from, to] of this.ends) {
       const [a, b] = [this.place(...from), this.place(...to)];
       pen.beginPath();
       pen.moveTo(a[0], a[1]);
       pen.lineTo(b[0], b[1]);
       pen.stroke();
+    }
+  }
+
+  // Names come last, on paper of their own: paths cross their places.
+  names() {
+    const { pen } = this;
+    [pen.font, pen.textAlign, pen.lineWidth, pen.lineJoin] = ["13px system-ui, sans-serif", "center", 5, "round"];
+    [pen.strokeStyle, pen.fillStyle] = [this.color("paper"), this.color("muted")];
+    for (const [name, , to, most] of this.ends) {
+      const b = this.place(...to);
       const [dx, dy] = [b[0] - this.width / 2, b[1] - this.height / 2];
       const far = Math.hypot(dx, dy) || 1;
-      const y = Math.min(this.height - 6, Math.max(12, b[1] + 16 * dy / far + 4));
-      pen.fillText(`${name} = ${Number(most.toPrecision(2))}`, b[0] + 18 * dx / far, y);
+      const text = `${name} = ${Number(most.toPrecision(2))}`;
+      const [x, y] = [b[0] + 18 * dx / far, Math.min(this.height - 6, Math.max(12, b[1] + 16 * dy / far + 4))];
+      pen.strokeText(text, x, y);
+      pen.fillText(text, x, y);
     }
   }
 

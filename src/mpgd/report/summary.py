@@ -109,6 +109,20 @@ def _scripted(found: Sequence[Claim]) -> str:
     return f"; as the authors' scripts ran, {held}" if ran and others else ""
 
 
+def counted_apart(found: Sequence[Claim]) -> str:
+    """Return why the answer counts other comparisons than there are of the paper's text, if so."""
+    claimed = [claim for claim in found if OURS in claim.text]
+    letter, put_right = (_compared(claimed, basis) for basis in ("stated", "corrected"))
+    answered = (letter + put_right).total()
+    if not answered or (answered == verdicts(found, "stated").total() and not put_right):
+        return ""
+    return (
+        f"The sentence at the top counts {answered:,}: those in which the paper says that MPGD is "
+        "better, to the letter and with corrected signs. Counted here is every claim of the paper, "
+        "whether it is on MPGD or not, to the letter only."
+    )
+
+
 def is_compared(found: Sequence[Claim]) -> bool:
     """Return whether there are comparisons in which the paper says that MPGD is better."""
     return bool(_claimed(found).total())

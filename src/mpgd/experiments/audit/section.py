@@ -1,13 +1,12 @@
 """The audit: what each deviation of the authors' scripts does, alone and together."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from math import isfinite
-from typing import Any, Final
-
-import numpy as np
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from mpgd.experiments.audit.compared import BASE, Compared, Line, compared
 from mpgd.experiments.audit.deviations import DEVIATIONS
+from mpgd.experiments.audit.figure import CAPTION, draw_changes
 from mpgd.experiments.audit.runs import CORRECTED, TOGETHER
 from mpgd.experiments.content.blocks import (
     Block,
@@ -19,25 +18,40 @@ from mpgd.experiments.content.blocks import (
     Text,
     panel,
 )
-from mpgd.experiments.content.style import BLUE, GREY, RED
-from mpgd.experiments.content.tables import cell
-from mpgd.experiments.statistics import RULE, Difference
+from mpgd.experiments.content.tables import cell, table
+from mpgd.experiments.statistics import RULE
 from mpgd.experiments.store import Record
 
 PLAIN: Final = {CORRECTED: "none: the corrected protocol", TOGETHER: "the scripts' protocol"}
 MEANINGS: Final = DEVIATIONS | PLAIN
 NAMES: Final = {"airfoil": "Airfoil", "ecg": "ECG", "valley": "Valley"}
 MANY: Final = 6  # rows of a table that is worth a picture
+RIVALS: Final = "better than all three: itself without it, descent and Gaussian noise"
+
+
+@dataclass(frozen=True)
+class Gains:
+    """Which deviations make a gain on one line of MPGD, by one metric."""
+
+    line: str
+    metric: str
+    tried: int  # deviations switched on alone
+    alone: tuple[str, ...]  # those among them that make a gain
+    together: bool | None  # whether all of them do; None where that was not run
+
+    @property
+    def row(self) -> list[str]:
+        """The same as a row of a table."""
+        together = {True: "yes", False: "no", None: ""}[self.together]
+        alone = ", ".join(self.alone) or "none"
+        return [self.line, self.metric, str(self.tried), alone, together]
 
 
 def blocks(records: Sequence[Record]) -> list[Block]:
     """Return what the section shows; ``records`` are the audit's and those of its studies."""
     found = compared(records)
     panels = tuple(panel for case in found for panel in _panels(case))
-    caption = (
-        "What each deviation changes against its base, with 95 % intervals; orange where the "
-        "interval leaves out 0."
-    )
+    gains = [each for case in found for each in _gains(case)]
     return [
         Text(
             "The released scripts do not do what the text says. Starting from the corrected "
@@ -49,23 +63,46 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             "rival. A deviation alone makes a gain if it is better than all three."
         ),
         Text(RULE),
-        *(Text(line, answer=True) for line in map(_gains, found) if line),
-        *([Plate("audit", caption, panels)] if panels else ()),
+        *([Text(_answer(gains), answer=True), _gains_table(gains)] if gains else ()),
+        *([Plate("audit", CAPTION, panels)] if panels else ()),
         *map(_table, found),
     ]
 
 
-def _gains(case: Compared) -> str:
-    """Return in words which deviations alone make a gain, for every metric of MPGD."""
+def _gains(case: Compared) -> Iterator[Gains]:
+    """Yield for every metric of MPGD which deviations make a gain."""
     if case.case.scheme.kind != "mpgd":
-        return ""
-    said = []
+        return
+    alone = [label for label in case.lines if label not in (*PLAIN, "control")]
     for place, line in enumerate(case.lines[CORRECTED]):
-        alone = [label for label in case.lines if label not in (*PLAIN, "control")]
-        makers = [label for label in alone if case.lines[label][place].is_gain]
-        named = ", ".join(makers) or f"none of {len(alone)}"
-        said.append(f"in {line.columns.title} {named}")
-    return f"{_named(case)}. Deviations that make a gain alone: {'; '.join(said)}."
+        makers = tuple(label for label in alone if case.lines[label][place].is_gain)
+        together = case.lines[TOGETHER][place].is_gain if TOGETHER in case.lines else None
+        yield Gains(_named(case), line.columns.title, len(alone), makers, together)
+
+
+def _answer(gains: Sequence[Gains]) -> str:
+    """Return in a sentence which deviations make a gain alone, and whether all together do."""
+    lines = len({each.line for each in gains})
+    of = f"on any of the {lines} lines of MPGD" if lines > 1 else "on the line of MPGD"
+    makers = [f"{', '.join(each.alone)} ({_where(each)})" for each in gains if each.alone]
+    said = f"No single deviation makes MPGD {RIVALS}, {of}"
+    if makers:
+        said = f"Deviations that alone make MPGD {RIVALS}: {'; '.join(makers)}"
+    known = [each for each in gains if each.together is not None]
+    together = [_where(each) for each in known if each.together]
+    if not known:
+        return f"{said}."
+    done = f"do: {'; '.join(together)}" if together else "do not"
+    return f"{said}; all together {done}."
+
+
+def _where(gains: Gains) -> str:
+    return f"{gains.line}, {gains.metric}"
+
+
+def _gains_table(gains: Sequence[Gains]) -> Table:
+    heads = ["line", "metric", "deviations tried", "make a gain alone", "all together make a gain"]
+    return table("Which deviations make a gain", heads, [each.row for each in gains])
 
 
 def _table(case: Compared) -> Table:
@@ -97,20 +134,5 @@ def _panels(case: Compared) -> Iterator[Panel]:
     for place, line in enumerate(case.lines[CORRECTED]):
         pairs = {label: each[place].difference(BASE) for label, each in case.lines.items()}
         differences = {label: found for label, found in pairs.items() if found}
-        metric = line.columns.title
-        alt = f"{_named(case)}: change of {metric} by each deviation."
-        yield panel(alt, _draw, differences, _named(case), metric, left=0.34)
-
-
-def _draw(ax: Any, differences: Mapping[str, Difference], title: str, metric: str) -> None:
-    """Draw a difference and its interval for each deviation, the first on top."""
-    held = {name: each for name, each in differences.items() if isfinite(each.low)}
-    for place, each in enumerate(held.values()):
-        look = {"color": BLUE if each.low <= 0.0 <= each.high else RED, "elinewidth": 1.2}
-        bar = np.array([[each.mean - each.low], [each.high - each.mean]])
-        ax.errorbar(each.mean, place, xerr=bar, fmt="o", ms=4, capsize=2, **look)
-    ax.axvline(0.0, color=GREY, lw=0.8)
-    ax.set_yticks(range(len(held)), [name.replace("_", " ") for name in held])
-    ax.locator_params(axis="x", nbins=5)
-    ax.set(ylim=(len(held) - 0.5, -0.5), xlabel=f"change of {metric}")
-    ax.set_title(title, fontsize=8.5)
+        alt = f"{_named(case)}: change of {line.columns.title} by each deviation."
+        yield panel(alt, draw_changes, differences, _named(case), line.columns, left=0.34)

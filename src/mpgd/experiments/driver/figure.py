@@ -45,7 +45,7 @@ def draw_values(ax: Any, v: Array, noise: ChaoticNoise, signs: str) -> None:
     ax.step(np.arange(len(v)), v, where="mid", color=BLUE, lw=0.6)
     ax.set(title=f"Values, {ROWS[signs]}", xlabel="$k$", ylabel="$v_k$")
     ax.set(xlim=(0, len(v)), ylim=(-1.12 * c1, 1.12 * c1))
-    ax.set_yticks([-c1, -c0, 0, c0, c1], ["$c_1$", "$-c_0$", "0", "$c_0$", "$-c_1$"])
+    ax.set_yticks([-c1, -c0, 0, c0, c1], ["$-|c_1|$", "$-c_0$", "0", "$c_0$", "$|c_1|$"])
 
 
 def draw_sums(ax: Any, sums: Sums) -> None:

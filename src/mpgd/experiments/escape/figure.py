@@ -186,7 +186,7 @@ def draw_map(ax: Any, record: Record, title: str) -> None:
     ax.contour(eta, sigma, ratio, [0.5, 0.9], colors=[INDIGO], linestyles=["--", "-"], linewidths=1)
     ax.text(1.5e-5, 2e-3, "no phase leaves:\nF below the slope", fontsize=7)
     ax.text(1.3e-5, 3.5, "Lévy regime", fontsize=7, color=INDIGO)
-    ax.text(0.03, 6.0, "one burst\nleaves", fontsize=7, ha="center", va="center")
+    ax.text(0.19, 9.0, "one burst\nleaves", fontsize=7, ha="right", va="top")
     for k, (name, (step, _, level)) in enumerate(SETTINGS.items()):
         ax.plot(step, level, "D", color=RED, ms=4)
         ax.annotate(
@@ -219,6 +219,8 @@ def draw_tilted(ax: Any, chi: float, force: float, title: str) -> None:
         ax.plot(way, tilted(way), color=color, lw=4, alpha=0.45, solid_capstyle="round")
         ax.plot(way[0], tilted(way[0]), "o", mfc="white", mec=color, ms=6)
         ax.plot(way[-1], tilted(way[-1]), "o", color=color, ms=6)
+    for name, fill in (("start", "white"), ("end", GREY)):
+        ax.plot([], [], "o", mfc=fill, mec=GREY, ms=6, label=name)
     low = min(tilted(x).min(), 0.0)
     ax.set(title=title, xlabel="x", ylabel="loss", ylim=(low - 0.4, 3.4 if chi > 0 else None))
-    ax.legend(loc="upper right" if chi > 0 else "upper left", fontsize=7)
+    ax.legend(loc="lower left" if chi > 0 else "upper left", fontsize=7)  # off the curves

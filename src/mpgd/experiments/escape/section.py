@@ -85,7 +85,8 @@ def _pictures() -> Plate:
     return Plate(
         "phases",
         "What a phase does: the loss, the tilted loss that descent sees while a phase lasts, and "
-        "the way from either minimum. A ring marks the start, a dot the end.",
+        "the way from either minimum: orange from the narrow one, green from the wide one. A ring "
+        "marks the start, a dot the end.",
         tuple(panels),
     )
 

@@ -39,7 +39,6 @@ def draw_epsilon(ax: Any, record: Record) -> None:
     ax.set(xlabel=r"$\varepsilon^2$", xlim=(-0.004, 0.044), ylim=(low - pad, high + pad))
     ax.set_xticks([0, 0.01, 0.04])
     ax.set_title(TITLES[record.run.scheme])
-    ax.legend(loc="center right")
 
 
 def draw_cases(ax: Any, records: Sequence[Record]) -> None:
@@ -51,7 +50,7 @@ def draw_cases(ax: Any, records: Sequence[Record]) -> None:
     bars = AGREE * np.array([r.metrics["stderr"] for r in records]) / np.abs(completed)
     printed = np.array([record.metrics["printed"] for record in records]) / completed
     ax.axvline(1.0, color=BLUE, lw=1.3)
-    ax.plot(printed, y, "x", color=RED, ms=6, mew=1.5)
+    ax.plot(printed, y, "x", color=RED, ms=6, mew=1.5, label="as printed, in all cases")
     ax.errorbar(measured, y, xerr=bars, fmt="o", color="black", ms=3.5, elinewidth=0.9, capsize=2)
     ax.set_yticks(range(len(rows)), rows)
     ax.set(ylim=(len(rows) - 0.5, -0.5), xlim=(0.35, 1.12), xlabel="coefficient / completed")

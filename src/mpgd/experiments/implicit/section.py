@@ -69,6 +69,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             "both forms of the theorem (shared multiplicative noise, β = 0.5); then all cases, "
             "each divided by its completed coefficient, where crosses are the printed form.",
             tuple(_panels(held)),
+            legend=True,
         ),
         table(
             f"Coefficient of ε² in E R(x_k), γ = {GAMMA}; z in standard errors",

@@ -26,6 +26,7 @@ from mpgd.experiments.valley.runs import COMPARISON, LANDSCAPE, TRACE, landscape
 HEADLINES: Final = {"trace": "Valley: MPGD ends at flatter minima"}
 SHADES: Final = {0.6: SKY, 0.7: BLUE, 0.8: INDIGO}
 STILL: Final = 0.1  # of the longest path: too short to be seen beside it
+STAY: Final = "do not move and lie"
 SHOWN: Final = 0.7  # gamma of the paths that are shown unasked
 NAMES: Final = dict(gd="gradient descent", mpgd="MPGD", gaussian="Gaussian", langevin="Langevin")
 
@@ -44,10 +45,6 @@ def blocks(records: Sequence[Record]) -> list[Block]:
         *without_text("valley", records),
         *judged(held, HEADLINES, COMPARISON),
     ]
-    for protocol in PROTOCOLS:
-        if own := [record for record in paths if record.run.protocol == protocol]:
-            steps = own[0].run.hyperparameters["steps"]
-            found.append(_landscape(protocol, chosen(own, landscape(protocol, steps))))
     found.append(
         Plate(
             "valley",
@@ -58,6 +55,10 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             legend=True,
         )
     )
+    for protocol in PROTOCOLS:
+        if own := [record for record in paths if record.run.protocol == protocol]:
+            steps = own[0].run.hyperparameters["steps"]
+            found.append(_landscape(protocol, chosen(own, landscape(protocol, steps))))
     found += [
         scheme_table(
             "Final trace of the Hessian: mean (standard deviation), and paired "
@@ -83,14 +84,15 @@ def _landscape(protocol: str, records: Sequence[Record]) -> Landscape:
 def _still(routes: Sequence[Route]) -> str:
     """Return in words which of the paths are too short to be seen beside the longest."""
     reach = {route.label: _reach(route) for route in routes if route.shown}
-    short = [
-        f"{name} (within {far:.2g})"
-        for name, far in reach.items()
-        if far < STILL * max(reach.values())
-    ]
-    if not short:
-        return ""
-    return f" Paths that stay near the start are hardly seen: {' and '.join(short)}."
+    said, most = "", max(reach.values(), default=0.0)
+    if stay := [name for name, far in reach.items() if far == 0.0]:
+        names, verbs = " and ".join(stay), "does not move and lies" if len(stay) == 1 else STAY
+        said += f" {names[0].upper()}{names[1:]} {verbs} under the ring."
+    if short := [
+        f"{name} (within {far:.2g})" for name, far in reach.items() if 0 < far < STILL * most
+    ]:
+        said += f" Paths that stay near the start are hardly seen: {' and '.join(short)}."
+    return said
 
 
 def _reach(route: Route) -> float:

@@ -19,17 +19,19 @@ const [gamma, mu, sigma, eta] = ["γ", "μ", "σ", "η"].map(letter);
 const unit = `<i>c</i><sub>0</sub> ${eta}<sup>${gamma}−1</sup>`;
 const level = (s, size, c0) => (c0 ? ` = ${written(size / (c0 * s.eta ** (s.gamma - 1)), 2)}` : "");
 
-// low, high: of the slider; least, most: of the number beside it, where these are wider
+// low, high: of the slider; least, most: of the number beside it, where these are wider; hint: shown when it is pointed at
 const SLIDERS = [
   {
     group: "phase", name: "force", symbol: "F", title: "force", low: 0, high: 8, step: 0.05, most: 20,
-    formula: (s, c0) => `in units of the slope: ${sigma} = <i>F</i> / (${unit})${level(s, s.force, c0)}`,
+    hint: "of a quiet phase, in units of the slope",
+    formula: (s, c0) => `${sigma} = <i>F</i> / (${unit})${level(s, s.force, c0)}`,
   },
   {
     group: "phase", name: "decay", symbol: "M", title: "decay", low: 0, high: 1, step: 0.002, most: 20,
+    hint: "of a quiet phase, in units of the curvature",
     formula: (s, c0) => s.landscape === "wells"
       ? "the wells have none"
-      : `in units of curvature: ${mu} = <i>M</i> / (${unit})${level(s, s.decay, c0)}`,
+      : `${mu} = <i>M</i> / (${unit})${level(s, s.decay, c0)}`,
   },
   {
     group: "phase", name: "eta", symbol: "η", title: "step size",
@@ -63,10 +65,10 @@ const fromRange = ({ logarithmic }, value) => (logarithmic ? +(10 ** value).toPr
 /** Build the sliders; `changed(name, value)` hears every move. */
 export function build(changed) {
   for (const slider of SLIDERS) {
-    const { group, name, symbol, title, low, high, step, least = low, most = high } = slider;
+    const { group, name, symbol, title, hint = "", low, high, step, least = low, most = high } = slider;
     const row = document.createElement("div");
-    row.className = "slider";
-    row.innerHTML = `<label for="${name}"><i>${symbol}</i>${title}</label>
+    Object.assign(row, { className: "slider", title: hint });
+    row.innerHTML = `<label for="${name}">${symbol && `<i>${symbol}</i>`}${title}</label>
       <input type="range" id="${name}" min="${low}" max="${high}" step="${step}" aria-describedby="${name}-formula">
       <input type="number" id="${name}-number" aria-label="${title}, exact" min="${least}" max="${most}" step="any">
       <p class="formula" id="${name}-formula"></p>`;

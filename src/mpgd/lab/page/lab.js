@@ -144,7 +144,11 @@ const LANDS = {
   },
 };
 
-function landWords({ landscape, schemes, runs }) {
+/** Return whether the dotted line at |u|² = 2/η is in view: from above, or over time. */
+const isEdgeSeen = ({ eta, top, view }) => 2 / eta < Math.max(top, view.up[1] ** 2);
+
+function landWords(land) {
+  const { landscape, schemes, runs } = land;
   const { words: about, curve, note, watched } = LANDS[landscape];
   const parts = Object.entries(schemes);
   const said = (value) => (value === null ? "ran off" : written(value));
@@ -153,7 +157,7 @@ function landWords({ landscape, schemes, runs }) {
     ` <b class="lost">${SCHEMES[key].short}: ${gone} of ${runs} runs ran off${off === null ? "" : `, the one drawn at step ${written(off)}`}.</b>`);
   byId("land-words").innerHTML = about;
   byId("curve-title").innerHTML = curve;
-  byId("land-note").innerHTML = note;
+  byId("land-note").innerHTML = isEdgeSeen(land) ? note : "";
   byId("runs").textContent = runs;
   byId("verdict").innerHTML = `Here, the median ${watched} of ${runs} runs at the end: ${ends.join(", ")}.${lost.join("")}`;
 }

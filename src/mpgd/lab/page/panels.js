@@ -10,7 +10,7 @@ const windowed = (k) => [Math.max(0, k - WINDOW), Math.max(k, WINDOW)];
 /** The graph of T with the last steps as a cobweb. */
 export function drawMap({ y, branches, y_star: star }, k) {
   const plot = plots.map;
-  plot.begin({ x: [0, 1], y: [0, 1], xName: "y now", yName: "y next", left: 40 });
+  plot.begin({ x: [0, 1], y: [0, 1], xName: "y now", yName: "y next", left: 40, headroom: true });
   plot.clipped(() => {
     plot.rectangle(star, 0, 1, 1, { colour: "burst" });
     plot.line([0, 1], [0, 1], { colour: "soft", width: 1, dash: [3, 4] });
@@ -24,7 +24,7 @@ export function drawMap({ y, branches, y_star: star }, k) {
   const now = y[Math.min(k, y.length - 1)];
   plot.mark(now, now, now > star ? "burst" : "quiet");
   const middle = { colour: "burst", align: "center", weight: 700 };
-  plot.label("Z", plot.px((1 + star) / 2), plot.box.top + 16, middle);
+  plot.label("Z", plot.px((1 + star) / 2), plot.box.top - 8, middle);
   describe("map", `Graph of the Thaler map with branch point ${written(star)}; the orbit is at ${written(now)}.`);
 }
 
@@ -32,7 +32,7 @@ export function drawMap({ y, branches, y_star: star }, k) {
 export function drawOrbit({ y, y_star: star }, k) {
   const plot = plots.orbit;
   const [first, last] = windowed(k);
-  plot.begin({ x: [first, last], y: [0, 1], xName: "step k (last 300)", yName: "orbit y", left: 40 });
+  plot.begin({ x: [first, last], y: [0, 1], xName: "step k (last 300)", yName: "orbit y", left: 40, headroom: true });
   plot.clipped(() => {
     plot.rectangle(first, star, last, 1, { colour: "burst" });
     const faint = { colour: "soft", width: 1, alpha: 0.45, last: k - first };
@@ -40,7 +40,7 @@ export function drawOrbit({ y, y_star: star }, k) {
     dots(plot, y, first, Math.min(k, y.length), (i) => (y[i] > star ? "burst" : "quiet"));
   });
   const corner = { colour: "burst", align: "right", weight: 600 };
-  plot.label("burst: y > y*", plot.box.right - 6, plot.box.top + 16, corner);
+  plot.label("shaded: burst, y > y*", plot.box.right, plot.box.top - 8, corner);
   describe("orbit", `Orbit over steps ${first} to ${k}.`);
 }
 

@@ -36,8 +36,8 @@ export class Plot {
     this.pen = canvas.getContext("2d");
   }
 
-  /** Clear, set the ranges and draw frame, grid, ticks and names of the axes. */
-  begin({ x, y, xName = "", yName = "", title = "", left = 46, right = 8, xTicks = true, yTicks = true }) {
+  /** Clear, set the ranges and draw frame, grid, ticks and names of the axes; headroom is for words above the frame. */
+  begin({ x, y, xName = "", yName = "", title = "", headroom = title, left = 46, right = 8, xTicks = true, yTicks = true }) {
     const { canvas, pen } = this;
     const scale = Plot.scale ?? (window.devicePixelRatio || 1);
     const [width, height] = [canvas.clientWidth, canvas.clientHeight];
@@ -47,7 +47,7 @@ export class Plot {
     }
     pen.setTransform(scale, 0, 0, scale, 0, 0);
     pen.clearRect(0, 0, width, height);
-    this.box = { left, top: title ? 24 : 8, right: width - right, bottom: height - (xName ? 38 : 22) };
+    this.box = { left, top: headroom ? 24 : 8, right: width - right, bottom: height - (xName ? 38 : 22) };
     Object.assign(this, { x, y });
     if (title) this.label(title, left, 13, { colour: "ink", weight: 600 });
     this.axis(xTicks, yTicks);
