@@ -69,6 +69,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             "both forms of the theorem (shared multiplicative noise, β = 0.5); then all cases, "
             "each divided by its completed coefficient, where crosses are the printed form.",
             tuple(_panels(held)),
+            legend=True,
         ),
         table(
             f"Coefficient of ε² in E R(x_k), γ = {GAMMA}; z in standard errors",
@@ -103,7 +104,7 @@ def _panels(records: Sequence[Record]) -> Iterator[Panel]:
     said = "the simulation tends to the completed coefficient, not to the printed one."
     for record in records:
         if case_of(record.run) == SHOWN:
-            yield panel(f"{TITLES[record.run.scheme]}: {said}", draw_epsilon, record)
+            yield panel(f"{TITLES[record.run.scheme]}: {said}", draw_epsilon, record, left=0.22)
     for name, mine in by_scheme(records).items():
         alt = f"{TITLES[name]}: all cases over the completed coefficient."
         yield panel(alt, draw_cases, mine, left=0.45)
