@@ -24,6 +24,10 @@ def marked(page: str | None) -> str:
     ("words", "expected"),
     [
         ("At gamma 0.6, eta 0.02 (sigma 0.3).", "At ⟦γ0.6⟧, ⟦η0.02⟧ ⟦(σ0.3)⟧."),
+        ("MPGD plain 0.6 beta 0.5 has", "MPGD plain 0.6 ⟦β0.5⟧ has"),
+        ("mpgd 0.6\nbeta 0.5", "mpgd 0.6\n⟦β0.5⟧"),
+        ("eta 0.1 gamma 0.6 beta 0.5", "⟦η0.1⟧ ⟦γ0.6⟧ ⟦β0.5⟧"),
+        ("x = 2 gamma and 1 - 2 gamma > 0", "⟦x=2γ⟧ and ⟦1-2γ>0⟧"),
         ("With e = 1 - gamma and 1/2 < gamma < 1,", "With ⟦e=1-γ⟧ and ⟦1/2<γ<1⟧,"),
         ("a sigma of the map's mean", "a ⟦σ⟧ of the map's mean"),
         ("gamma's", "⟦γ⟧'s"),

@@ -117,8 +117,8 @@ def text(words: str) -> str:
     pieces = [(found.lastgroup, found[0]) for found in PIECE.finditer(words + "\n\0")]
     for place, (kind, piece) in enumerate(pieces):
         around = {pieces[place - 1][1], pieces[min(place + 1, len(pieces) - 1)][1]}
-        if piece == "(" and run[-1:] == [" "] and run[-2:-1] and run[-2][0].isdigit():
-            out, run = [*out, run_of(run)], []  # eta 0.02 (sigma 0.3) are two
+        if begins_anew(piece, run):
+            out, run = [*out, run_of(run)], []
         called = piece in "([" and place and pieces[place - 1][0] == "word" and not run
         if (not called and belongs(kind or "", piece, around)) or (piece == "," and is_open(run)):
             run.append(piece)
@@ -126,6 +126,18 @@ def text(words: str) -> str:
             out += [run_of(run), html.escape(piece, quote=False)]
             run = []
     return "".join(out).removesuffix("\n\0").removesuffix("\0")
+
+
+def begins_anew(piece: str, run: list[str]) -> bool:
+    """Return whether a piece after a number belongs to a formula of its own.
+
+    In "plain 0.6 beta 0.5" and "eta 0.02 (sigma 0.3)" the first number is the value of what stands
+    before it. Only after a sign is a number a factor: x = 2 gamma.
+    """
+    if len(run) < 2 or not run[-1].isspace() or not run[-2][0].isdigit():
+        return False
+    before = next((each for each in reversed(run[:-2]) if not each.isspace()), "a")
+    return piece == "(" or (piece in GREEK and before[0].isalpha())
 
 
 def is_open(run: list[str]) -> bool:

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpgd.experiments.content import colors, style
-from mpgd.experiments.content.blocks import Landscape, Plate
-from mpgd.experiments.content.style import SIZE, legend_of, styled
+from mpgd.experiments.content.blocks import SIZE, Landscape, Plate
+from mpgd.experiments.content.style import legend_of, styled
 
 try:
     from matplotlib.figure import Figure
@@ -50,7 +50,7 @@ def themed(plate: Plate, prefix: str) -> list[str]:
     elements, axes = [], []
     with styled(**RC):
         for number, panel in enumerate(plate.panels):
-            figure = Figure(figsize=SIZE)
+            figure = Figure(figsize=plate.size)
             axes.append(figure.add_axes((panel.left, BOTTOM, RIGHT - panel.left, HIGH)))
             panel.draw(axes[-1])
             _lighten(axes[-1])
@@ -100,7 +100,7 @@ def _entry(label: str, handle: Any) -> Figure:
 def whole(plate: Plate) -> str:
     """Return a plate as an SVG file of its own."""
     with styled(**RC):
-        figure = Figure(figsize=(plate.columns * SIZE[0], plate.rows * SIZE[1]))
+        figure = Figure(figsize=(plate.columns * plate.size[0], plate.rows * plate.size[1]))
         for panel in plate.panels:
             ax = figure.add_axes((0.0, 0.0, 1.0, 1.0), label=str(len(figure.axes)))
             panel.draw(ax)
@@ -117,13 +117,14 @@ def _place(figure: Figure, plate: Plate, below: float) -> None:
 
     Margins are those of the page: to measure every label first takes as long as to draw.
     """
-    columns, height = plate.columns, plate.rows * SIZE[1] + below
+    columns, each = plate.columns, plate.size[1]
+    height = plate.rows * each + below
     figure.set_figheight(height)
     for number, (panel, ax) in enumerate(zip(plate.panels, figure.axes, strict=True)):
         row, column = divmod(number, columns)
-        bottom = height - (row + 1) * SIZE[1] + BOTTOM * SIZE[1]
+        bottom = height - (row + 1) * each + BOTTOM * each
         left, width = column + panel.left, RIGHT - panel.left
-        ax.set_position((left / columns, bottom / height, width / columns, HIGH * SIZE[1] / height))
+        ax.set_position((left / columns, bottom / height, width / columns, HIGH * each / height))
 
 
 def landscape(block: Landscape) -> str:

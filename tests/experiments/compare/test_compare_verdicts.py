@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mpgd.experiments.compare.figure import mark
 from mpgd.experiments.compare.methods import BY_NAME
-from mpgd.experiments.compare.section import blocks
+from mpgd.experiments.compare.section import blocks, task_table
 from mpgd.experiments.compare.tasks import BY_NAME as TASKS
 from mpgd.experiments.compare.verdicts import lines, ranges, sign_flips, succeeds
 from mpgd.experiments.comparison import IncompleteError
+from mpgd.experiments.content.blocks import Plate
+from mpgd.experiments.content.style import figure_of
 from mpgd.experiments.statistics import holm
 from mpgd.experiments.store import Record, Run, Store
 
@@ -98,3 +101,19 @@ def test_nothing_is_concluded_without_descent(tmp_path: Path) -> None:
         lines(records, TASKS["digits"])
     with pytest.raises(IncompleteError, match="no task has fresh seeds of descent"):
         blocks(records)
+
+
+def test_the_picture_has_the_numbers_of_the_tables(tmp_path: Path) -> None:
+    """A cell for each method but descent, with the change of its row and its verdict."""
+    store = Store(tmp_path)
+    levels = {"descent": 80.0, "adamw": 90.0, "mpgd adamw": 85.0, "sam": 80.0}
+    records = [r for name, score in levels.items() for r in made(store, "digits", name, score)]
+    own = lines(records, TASKS["digits"])
+    (picture,) = (block for block in blocks(records) if isinstance(block, Plate))
+    figure = figure_of(picture, columns=1)
+    shown = [text.get_text() for text in figure.axes[0].texts]
+    changes = [row[4].text for row in task_table(own).rows[1:]]
+    assert shown == [change.split()[0] for change in changes]
+    assert [mark(line).word for line in own[1:]] == ["", "helps", "harms"]
+    rows = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert rows == ["SAM", "AdamW", "MPGD with AdamW"]

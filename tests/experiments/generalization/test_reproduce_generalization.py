@@ -12,6 +12,7 @@ from torch import nn
 from mpgd import ChaoticNoise, GaussianNoise
 from mpgd.curvature import hessian_trace
 from mpgd.experiments import Context, Silent
+from mpgd.experiments.content.blocks import Table
 from mpgd.experiments.experiment import reproduce
 from mpgd.experiments.generalization import EXPERIMENT, runs, training
 from mpgd.experiments.generalization.nets import (
@@ -22,6 +23,7 @@ from mpgd.experiments.generalization.nets import (
     losses_of,
 )
 from mpgd.experiments.generalization.runs import GAMMAS, SCHEMES, Size, Training
+from mpgd.experiments.generalization.section import COLUMNS, blocks
 from mpgd.experiments.generalization.verdicts import fitted_change, judged
 
 SMALL = Training(eta=0.5, strength=0.002, steps=1040, hidden=3, every=20, coordinates=5, probes=2)
@@ -74,6 +76,18 @@ def test_the_verdicts_are_said(context: Context) -> None:
     text = "\n".join(context.reporter.lines)
     assert "digits: smaller alpha, smaller gap: " in text
     assert "digits: MPGD lowers the Hessian, against Gaussian noise: " in text
+
+
+def test_no_table_is_too_wide_for_a_page(context: Context) -> None:
+    """Losses and trajectories have a table each; every measure is in one of them."""
+    found = [one for one in blocks(list(context.store.records())) if isinstance(one, Table)]
+    assert [one.caption.split(":")[0] for one in found] == [
+        "digits, losses",
+        "digits, trajectories",
+    ]
+    assert all(len(one.columns) <= 8 for one in found)
+    assert {column.title for one in found for column in one.columns} == {*COLUMNS}
+    assert all(len(row) == len(one.columns) for one in found for row in one.rows)
 
 
 def test_a_second_run_trains_nothing(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,32 +1,76 @@
-"""All methods on one task: the difference to descent, with its interval."""
+"""All methods on all tasks in one picture: what each changes, and whether that helps or harms."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from textwrap import fill
 from typing import Any, Final
 
+from mpgd.experiments.compare.methods import METHODS
+from mpgd.experiments.compare.tasks import TASKS
 from mpgd.experiments.compare.verdicts import Line
-from mpgd.experiments.content.style import BLUE, GREY, ORANGE
+from mpgd.experiments.content.blocks import Plate, panel
+from mpgd.experiments.content.style import GREEN, GREY, RED
 
-LOOK: Final[Any] = {"fmt": "o", "ms": 3.5, "elinewidth": 1.2, "capsize": 2}
-KINDS: Final = {"MPGD": BLUE, "other noise": ORANGE, "no noise": GREY}
+WORDS: Final = {"helps": (GREEN, 0.45), "": (GREY, 0.10), "harms": (RED, 0.55)}
+SEEN: Final = {"helps": "helps", "": "nothing seen", "harms": "harms"}
+SIZE: Final = (7.4, 4.4)  # inches
+LEFT: Final = 0.21
+CAPTION: Final = (
+    "All methods on all tasks: the change against descent, of MPGD with AdamW and MPGD on "
+    "mini-batches against AdamW and mini-batches, in points of success or accuracy, on airfoil of "
+    "RMSE, where less is better. Green helps and red harms after the correction, grey is neither."
+)
+ALT: Final = "A table of methods and tasks, coloured by whether a method helps or harms."
 
 
-def kind(line: Line) -> str:
-    """Return what a colour stands for."""
-    if line.method.is_chaotic:
-        return "MPGD"
-    return "no noise" if line.method.noise == "none" else "other noise"
+@dataclass(frozen=True)
+class Mark:
+    """What one cell of the picture says."""
+
+    task: str  # titles, as in the tables
+    method: str
+    change: str
+    word: str  # helps, harms, or nothing was seen
 
 
-def draw_task(ax: Any, lines: Sequence[Line]) -> None:
-    """Draw an interval for every method; filled marks are those that help or harm."""
-    own = lines[1:]
-    for place, line in enumerate(reversed(own)):
-        d, shade = line.to_descent, KINDS[kind(line)]
-        error = [[d.mean - d.low], [d.high - d.mean]]
-        full = {"mfc": shade if line.word else "white", "color": shade, "label": kind(line)}
-        ax.errorbar([d.mean], [place], xerr=error, **LOOK, **full)
-    ax.axvline(0.0, color=GREY, lw=0.8, ls=":")
-    task = lines[0].task
-    good = "left" if task.better == "lower" else "right"
-    ax.set(title=task.title, xlabel=f"{task.score}, minus descent;\n{good} is better")
-    ax.set_yticks(range(len(own)), [line.method.title for line in reversed(own)], fontsize=6.5)
+def mark(line: Line) -> Mark:
+    """Return the cell of a line."""
+    change = f"{line.to_base.mean:+.{line.task.digits}f}"
+    return Mark(line.task.title, line.method.title, change, line.word)
+
+
+def plate(marks: Sequence[Mark], caption: str = CAPTION) -> Plate:
+    """Return the picture of some cells."""
+    return Plate("compare", caption, (panel(ALT, draw_marks, marks, left=LEFT),), size=SIZE)
+
+
+def draw_marks(ax: Any, marks: Sequence[Mark]) -> None:
+    """Draw a column for every task and a row for every method, in the order of the tables."""
+    columns = _in_order((task.title for task in TASKS), {one.task for one in marks})
+    rows = _in_order((method.title for method in METHODS), {one.method for one in marks})
+    for one in marks:
+        shade, alpha = WORDS[one.word]
+        x, y = columns.index(one.task), rows.index(one.method)
+        box = (x - 0.48, x + 0.48, x + 0.48, x - 0.48), (y - 0.46, y - 0.46, y + 0.46, y + 0.46)
+        ax.fill(*box, color=shade, alpha=alpha, lw=0)
+        weight = "bold" if one.word else "normal"  # so that it can be read without colours too
+        ax.text(x, y, one.change, ha="center", va="center", fontsize=7, weight=weight)
+    names = [fill(name, 10) for name in columns]
+    ax.set_xticks(range(len(columns)), names, fontsize=7)
+    ax.set_yticks(range(len(rows)), rows, fontsize=7.5)
+    ax.set(xlim=(-0.5, len(columns) - 0.5), ylim=(len(rows) - 0.5, -0.5))
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    _explain(ax)
+
+
+def _in_order(names: Any, wanted: set[str]) -> list[str]:
+    return [name for name in names if name in wanted]
+
+
+def _explain(ax: Any) -> None:
+    """Say above the table what its colours stand for."""
+    for word, (shade, alpha) in WORDS.items():
+        ax.fill([], [], color=shade, alpha=alpha, lw=0, label=SEEN[word])
+    look: Any = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "fontsize": 7.5}
+    ax.legend(ncols=len(WORDS), handlelength=1.4, borderaxespad=0.3, **look)

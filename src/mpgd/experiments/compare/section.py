@@ -1,11 +1,11 @@
 """What the comparison says: a figure of all methods on all tasks, and a table for each task."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from mpgd.experiments.compare.figure import draw_task
+from mpgd.experiments.compare.figure import mark, plate
 from mpgd.experiments.compare.methods import BY_NAME
 from mpgd.experiments.compare.runs import configuration
 from mpgd.experiments.compare.tasks import TASKS, Task
@@ -18,7 +18,7 @@ from mpgd.experiments.compare.verdicts import (
     succeeds,
 )
 from mpgd.experiments.comparison import IncompleteError
-from mpgd.experiments.content.blocks import Block, Plate, Table, Text, panel
+from mpgd.experiments.content.blocks import Block, Table, Text
 from mpgd.experiments.content.tables import table
 from mpgd.experiments.content.tables import told as as_told
 from mpgd.experiments.experiment import Said
@@ -34,32 +34,20 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     found = all_lines(records)
     if not found:
         raise IncompleteError("no task has fresh seeds of descent")
-    panels = tuple(_panel(own) for own in found.values())
+    marks = [mark(line) for own in found.values() for line in own[1:]]
     return [
+        Text(_successes(found), answer=True),
+        plate(marks),
         Text(
             "Every method has the same number of configurations on a task. The best on validation "
             "rows is run with 20 fresh seeds and measured on test rows that nothing else saw. "
             f"p-values are corrected by Holm's method within a task; below {LEVEL} a method helps "
             "or harms."
         ),
-        Plate(
-            "compare",
-            "All methods on all tasks: the difference to descent, paired by seed, with its 95 % "
-            "interval. Filled marks help or harm after the correction, those of MPGD with AdamW "
-            "and of MPGD on mini-batches against AdamW and mini-batches.",
-            panels,
-            legend=True,
-        ),
-        Text(_successes(found), answer=True),
         *(task_table(own) for own in found.values()),
         *range_tables(records),
         *pruning_table(records),
     ]
-
-
-def _panel(own: Sequence[Line]) -> Any:
-    alt = f"{own[0].task.title}: differences of all methods to descent, with intervals."
-    return panel(alt, draw_task, own, left=0.38)
 
 
 def _successes(found: dict[str, list[Line]]) -> str:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Word = Literal["supported", "contradicted", "mixed", "undecided", "provisional"]
 WORDS: tuple[Word, ...] = ("supported", "contradicted", "mixed", "undecided", "provisional")
+SIZE = (3.6, 2.75)  # of a panel, inches
 FEW = 6  # rows of a table that is shown unasked
 ODD = (LookupError, TypeError, ValueError, ArithmeticError, RecursionError)  # of odd records
 # What a claim was tested on: the paper's own text, the authors' scripts, the text with an error
@@ -102,12 +103,18 @@ class Plate:
     panels: tuple[Panel, ...]
     legend: bool = False
     across: int | None = None  # how many stand side by side on a page, where it is not the usual
+    size: tuple[float, float] = SIZE  # of a panel, inches; a table of many cells takes more
 
     @property
     def columns(self) -> int:
         """How many panels stand side by side on a page, however narrow: many come in pairs."""
         count = len(self.panels)
         return self.across or (count if count < 4 else 3 if count % 3 == 0 and count % 2 else 2)
+
+    @property
+    def scale(self) -> float:
+        """How much wider a panel is than the usual."""
+        return self.size[0] / SIZE[0]
 
     @property
     def rows(self) -> int:

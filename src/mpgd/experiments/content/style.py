@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 BLUE, RED, GREEN, ORANGE, SKY, PINK, INDIGO, PLUM, GREY, PALE, GRID = (
     light for light, _ in colors.PALETTE.values()
 )
-SIZE: Final = (3.6, 2.75)  # of a panel, inches
 STYLE: Final[Any] = {
     "font.size": 8.5,
     "axes.titlesize": 9,
@@ -67,7 +66,8 @@ def figure_of(plate: Plate, columns: int) -> Figure:
     count = len(plate.panels)
     columns = min(columns, count)
     rows = -(-count // columns)
-    figure = Figure(figsize=(SIZE[0] * columns, SIZE[1] * rows), layout="constrained")
+    width, height = plate.size
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for panel, ax in zip(plate.panels, axes, strict=False):
         panel.draw(ax)

@@ -1,15 +1,16 @@
 """Theorem 4.2 and the Hessian: gap, tail index, dimension and trace against gamma."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
 from mpgd.experiments import statistics
 from mpgd.experiments.comparison import IncompleteError
-from mpgd.experiments.content.blocks import Block, Finding, Findings, Plate, Text, panel
+from mpgd.experiments.content.blocks import Block, Finding, Findings, Plate, Table, Text, panel
 from mpgd.experiments.content.choose import commonest, part
 from mpgd.experiments.content.tables import table
+from mpgd.experiments.content.tables import told as as_told
 from mpgd.experiments.experiment import Said
 from mpgd.experiments.generalization.figure import PANELS, draw_panel
 from mpgd.experiments.generalization.runs import SCHEMES, TAILS, TRAININGS, is_current
@@ -29,8 +30,10 @@ TAILED: Final = ("tail index in order", "far apart", "Hill")
 MEASURED: Final = ("train", "test", "worst gap", "second half", *TAILED, "dimension")
 COLUMNS: Final = ("scheme", "α", "σ, μ", *MEASURED, "Hessian trace")
 TERMINAL: Final = ("scheme", "alpha", "sigma, mu", *MEASURED, "Hessian")
-LOSSES: Final = (0, 1, 2, 3, 4, 5, 6, 11)  # columns of the first table in a terminal
-PATHS: Final = (0, 1, 7, 8, 9, 10)  # and of the second
+PARTS: Final = {  # all columns are too wide for a page: which ones a table has
+    "losses": (0, 1, 2, 3, 4, 5, 6, 11),
+    "trajectories": (0, 1, 7, 8, 9, 10),
+}
 
 
 def blocks(records: Sequence[Record]) -> list[Block]:
@@ -44,15 +47,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
         for quantity, title in PANELS.items():
             alt = f"{name}: {title} against γ, each seed a dot, means with intervals."
             panels.append(panel(alt, draw_panel, each, quantity, f"{name}: {title}"))
-    tables = [
-        table(
-            f"{name}: mean over {each['descent'].run.hyperparameters['seeds']} seeds ± half the "
-            "95 % interval",
-            COLUMNS,
-            map(row, each.values()),
-        )
-        for name, each in held.items()
-    ]
+    tables = [one for name, each in held.items() for one in _tables(name, each)]
     return [
         Text(
             "The paper's bound falls with the tail index α, and its experiments suggest flatter "
@@ -79,6 +74,15 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     ]
 
 
+def _tables(name: str, held: Mapping[str, Record]) -> Iterator[Table]:
+    """Yield the losses of all schemes on a data set, then what their trajectories are like."""
+    rows = [row(record) for record in held.values()]
+    seeds = held["descent"].run.hyperparameters["seeds"]
+    for of, places in PARTS.items():
+        title = f"{name}, {of}: mean over {seeds} seeds ± half the 95 % interval"
+        yield table(title, [COLUMNS[k] for k in places], [[r[k] for k in places] for r in rows])
+
+
 def by_data(records: Sequence[Record]) -> dict[str, dict[str, Record]]:
     """Return the record of each scheme on every data set on which all have one."""
     held = {name: _by_scheme(records, name) for name in TRAININGS}
@@ -102,10 +106,9 @@ def _finding(name: str, verdict: statistics.Verdict) -> Finding:
 def told(records: Sequence[Record]) -> Iterator[Said]:
     """Yield a table and the verdicts for each data set."""
     for name, held in by_data(records).items():
-        rows = [row(record) for record in held.values()]
-        for columns, of in ((LOSSES, "losses"), (PATHS, "trajectories")):
-            title = f"{name}, {of}: mean over seeds ± half the 95 % interval"
-            yield title, [TERMINAL[k] for k in columns], [[r[k] for k in columns] for r in rows]
+        for one, places in zip(_tables(name, held), PARTS.values(), strict=True):
+            caption, _, rows = as_told(one)
+            yield caption, [TERMINAL[k] for k in places], rows
         for verdict in judged(held):
             yield f"{name}: {verdict.text(DIGITS)}"
 

@@ -37,6 +37,7 @@ def draw_epsilon(ax: Any, record: Record) -> None:
     low, high = min(m["printed"], *c["D"] - bars), max(m["completed"], *c["D"] + bars)
     pad = 0.12 * (high - low)
     ax.set(xlabel=r"$\varepsilon^2$", xlim=(-0.004, 0.044), ylim=(low - pad, high + pad))
+    ax.set(ylabel=r"coefficient of $\varepsilon^2$")
     ax.set_xticks([0, 0.01, 0.04])
     ax.set_title(TITLES[record.run.scheme])
 

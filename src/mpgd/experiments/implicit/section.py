@@ -104,7 +104,7 @@ def _panels(records: Sequence[Record]) -> Iterator[Panel]:
     said = "the simulation tends to the completed coefficient, not to the printed one."
     for record in records:
         if case_of(record.run) == SHOWN:
-            yield panel(f"{TITLES[record.run.scheme]}: {said}", draw_epsilon, record)
+            yield panel(f"{TITLES[record.run.scheme]}: {said}", draw_epsilon, record, left=0.22)
     for name, mine in by_scheme(records).items():
         alt = f"{TITLES[name]}: all cases over the completed coefficient."
         yield panel(alt, draw_cases, mine, left=0.45)
