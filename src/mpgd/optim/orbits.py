@@ -50,6 +50,18 @@ SHARED: Final = 2**40  # stands for the ordinal of the shared scalar driver
 BUFFER: Final = "momentum_buffer"
 
 
+def int_scalar(value: int) -> Tensor:
+    """Return a number of a state: on the CPU, whatever torch's default device is.
+
+    Examples:
+        >>> with torch.device("meta"):
+        ...     int_scalar(7)
+        tensor(7)
+    """
+    return torch.tensor(value, dtype=torch.int64, device="cpu")
+
+
+@torch.inference_mode(False)  # a step outside must be able to change what is made inside
 def ensure_states(
     groups: Iterable[tuple[Group, Settings]], state_of: Callable[[Tensor], State]
 ) -> None:
@@ -79,8 +91,8 @@ def _ensure(parameter: Tensor, state: State, settings: Settings, ordinal: int) -
             f"negated view of shape {tuple(parameter.shape)}; resolve_conj() or resolve_neg() it"
         )
     if "key" not in state:
-        state["step"] = torch.zeros((), dtype=torch.int64)
-        state["key"] = torch.tensor(make_key(settings.seed, ordinal), dtype=torch.int64)
+        state["step"] = int_scalar(0)
+        state["key"] = int_scalar(make_key(settings.seed, ordinal))
     place, device = place_of(parameter), parameter.device
     for name, which, number in settings.orbits:
         if name not in state:
@@ -94,7 +106,7 @@ def _ensure(parameter: Tensor, state: State, settings: Settings, ordinal: int) -
             )
             state[name] = like(parameter, fresh.word)
     if settings.tables is not None:
-        state["tables"] = torch.tensor(settings.tables, dtype=torch.int64)
+        state["tables"] = int_scalar(settings.tables)
 
 
 def check_orbits(params: Sequence[Tensor], states: Sequence[State], settings: Settings) -> None:
@@ -169,7 +181,7 @@ def _ensure_shared(state: State, settings: Settings, others: list[State]) -> Non
 def _shared_start(settings: Settings, number: int | None) -> Tensor:
     """Return the first orbit of a shared driver; without a number, the first step."""
     if number is None:
-        return torch.zeros((), dtype=torch.int64)
+        return int_scalar(0)
     noise = settings.noises[0]
     return noise.init((), settings.seed, "cpu", tensor_id=SHARED, driver_id=number).word
 
@@ -179,7 +191,7 @@ def next_shared(state: State, settings: Settings, eta: Scalar) -> Tensor | None:
     if not settings.shared:
         return None
     active = is_active(state["shared_step"], settings, eta)
-    value = torch.zeros((), dtype=torch.float64)
+    value = torch.zeros((), dtype=torch.float64, device="cpu")
     if active is not False:
         value = _shared_value(state, settings, active)
     count_steps([state], eta, "shared_step")
@@ -188,11 +200,11 @@ def next_shared(state: State, settings: Settings, eta: Scalar) -> Tensor | None:
 
 def _shared_value(state: State, settings: Settings, active: bool | Tensor) -> Tensor:
     noise, turn = settings.noises[0], state["shared_step"] - settings.start
-    value = torch.zeros((), dtype=torch.float64)
+    value = torch.zeros((), dtype=torch.float64, device="cpu")
     for sign, number, name in ((1.0, 0, "shared"), (-1.0, TWIN, "shared_twin")):
         if sign > 0 or settings.twins:
-            key = torch.tensor(make_key(settings.seed, SHARED, number), dtype=torch.int64)
-            word = state.get(name, torch.zeros((), dtype=torch.float64))
+            key = int_scalar(make_key(settings.seed, SHARED, number))
+            word = state.get(name, torch.zeros((), dtype=torch.float64, device="cpu"))
             v, following = noise.step(NoiseState(word, turn, key))
             value = value + sign * v
             if name in state:
