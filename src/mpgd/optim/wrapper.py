@@ -23,7 +23,9 @@ from torch.optim import Optimizer
 from mpgd.noise.force import overridden
 from mpgd.noise.rounding import is_half
 from mpgd.optim import checkpoint, operator, rows
-from mpgd.optim.descent import MPGD, refuse_sparse, step_size
+from mpgd.optim.creation import ensure_states
+from mpgd.optim.descent import MPGD, step_size
+from mpgd.optim.gradients import refuse_sparse
 from mpgd.optim.inner import (
     ENTRY,
     FULL_NAMES,
@@ -42,7 +44,6 @@ from mpgd.optim.orbits import (
     State,
     check_orbits,
     count_steps,
-    ensure_states,
     is_active,
     is_lacking,
     next_shared,
