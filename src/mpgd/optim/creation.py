@@ -7,9 +7,9 @@ elements; each element keeps its own index and key, so the bits are those of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,11 +17,18 @@ from torch import Tensor
 from mpgd.noise import ChaoticNoise
 from mpgd.noise.counter import make_key
 from mpgd.noise.engines import check_integers
+from mpgd.noise.word import MAGNITUDE, NEGATIVE
 from mpgd.optim.loop import PART
 from mpgd.optim.numbering import ordinals_of
-from mpgd.optim.orbits import SHARED, Group, State, int_scalar
-from mpgd.optim.settings import Settings
+from mpgd.optim.orbits import SHARED, Group, State, int_scalar, orbit_name
+from mpgd.optim.settings import TWIN, Settings
 from mpgd.optim.shards import joined_index, like, local, per_element, place_of
+
+_CUT: Final = (  # (name, which noise) of every orbit that a state may hold
+    *((orbit_name(number), number % TWIN) for number in range(2 * TWIN)),
+    ("shared", 0),
+    ("shared_twin", 0),
+)
 
 
 class Needy(NamedTuple):
@@ -54,11 +61,14 @@ class Lacking(NamedTuple):
 
 @torch.inference_mode(False)  # a step outside must be able to change what is made inside
 def ensure_states(
-    groups: Iterable[tuple[Group, Settings]], state_of: Callable[[Tensor], State]
+    groups: Iterable[tuple[Group, Settings]], states: MutableMapping[Tensor, State]
 ) -> None:
-    """Create the states that are missing: eagerly, or after mu or sigma was raised from 0."""
+    """Create the states that are missing: eagerly, or after mu or sigma was raised from 0.
+
+    Phases of those that are there are cut where ``longest`` has fallen below them.
+    """
     groups = list(groups)
-    needy = list(_needy(groups, state_of))
+    needy = list(_needy(groups, states))
     for each in needy:
         _refuse_lazy(each.parameter)
     for each in needy:
@@ -71,13 +81,16 @@ def ensure_states(
     leaders: list[State] = []
     for group, settings in groups:
         if settings.shared and group["params"]:
-            leader = state_of(group["params"][0])
+            leader = states.setdefault(group["params"][0], {})
             _ensure_shared(leader, settings, leaders)
             leaders.append(leader)
+    for group, settings in groups:
+        for parameter in group["params"]:
+            _cut_phases(states.get(parameter, {}), settings)
 
 
 def _needy(
-    groups: Sequence[tuple[Group, Settings]], state_of: Callable[[Tensor], State]
+    groups: Sequence[tuple[Group, Settings]], states: MutableMapping[Tensor, State]
 ) -> Iterator[Needy]:
     every = [p for group, _ in groups for p in group["params"]]
     # an unperturbed parameter counts too: its turn may come
@@ -87,7 +100,7 @@ def _needy(
         for parameter in group["params"]:
             ordinal = next(ordinals, 0)
             if settings.is_needed(local(parameter).dtype):
-                yield Needy(parameter, state_of(parameter), settings, ordinal)
+                yield Needy(parameter, states.setdefault(parameter, {}), settings, ordinal)
 
 
 def _refuse_lazy(parameter: Tensor) -> None:
@@ -157,6 +170,20 @@ def _started(orbits: Sequence[Lacking]) -> list[Tensor]:
     words = noise.start(joined_index(places, device), per_element(keys, sizes, device))
     parts = zip(torch.split(words, sizes), places, strict=True)
     return [word.view(place.shape).clone() for word, place in parts]  # each in its own memory
+
+
+def _cut_phases(state: State, settings: Settings) -> None:
+    """Cut phases that are longer than the settings allow, as a visit to Z would have cut them.
+
+    Also those of a driver that is not in use: a checkpoint holds them too.
+    """
+    for name, which in _CUT:
+        driver, word = settings.drivers[which], state.get(name)
+        if word is not None and driver is not None and driver.law is not None:
+            words = local(word)
+            if words.dtype == torch.int32:  # else the step refuses it
+                is_longer = words & MAGNITUDE > driver.largest
+                words.copy_(torch.where(is_longer, words & -NEGATIVE | driver.largest, words))
 
 
 def _ensure_shared(state: State, settings: Settings, others: list[State]) -> None:

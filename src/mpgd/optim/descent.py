@@ -216,11 +216,14 @@ class MPGD(Optimizer):
             group = self.param_groups[number]
             self._warned = warn_if_large(number, group, self._current.of(number, group))
 
+    @torch._disable_dynamo
     def _ensure_states(self) -> None:
+        """Create the states that are missing, and fit the others to the settings."""
         made = [self._current.of(k, group) for k, group in enumerate(self.param_groups)]
         pairs = list(zip(self.param_groups, made, strict=True))
         follow(pairs, self.state)
-        ensure_states(pairs, self.state.__getitem__)
+        ensure_states(pairs, self.state)
+        self._current.is_new = False
 
     def _driver_states(self) -> Iterable[tuple[Tensor, State]]:
         return self.state.items()
@@ -266,6 +269,8 @@ class MPGD(Optimizer):
         current = [
             self._current.of(number, group) for number, group in enumerate(self.param_groups)
         ]
+        if self._current.is_new:
+            self._ensure_states()
         for number, group in enumerate(self.param_groups):
             self._step_group(number, group, current[number], directions[number])
         return loss

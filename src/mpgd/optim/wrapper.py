@@ -197,12 +197,14 @@ class Perturbed(Optimizer):
         """
         made = self._ensure_settings()
         pairs = list(zip(self.param_groups, made, strict=True))
+        always = always or self._current.is_new
         if not always and all(self._is_complete(*pair) for pair in pairs):
             return made
         for old, new in follow(pairs, self._orbits):
             if old in self.inner.state and old.shape == new.shape and type(old) is type(new):
                 self.inner.state[new] = self.inner.state.pop(old)
-        ensure_states(pairs, lambda p: self._orbits.setdefault(p, {}))
+        ensure_states(pairs, self._orbits)
+        self._current.is_new = False
         return made
 
     def _ensure_settings(self) -> list[Settings]:
@@ -228,7 +230,12 @@ class Perturbed(Optimizer):
         """Return the settings of all groups; a compiler finds the states that are there."""
         if not torch.compiler.is_compiling():
             return self._ensure_states()
-        return [self._current.of(number, group) for number, group in enumerate(self.param_groups)]
+        made = [self._current.of(k, group) for k, group in enumerate(self.param_groups)]
+        return self._fitted_states() if self._current.is_new else made
+
+    @torch._disable_dynamo
+    def _fitted_states(self) -> list[Settings]:
+        return self._ensure_states()
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
