@@ -83,6 +83,33 @@ def test_a_setting_without_its_prefix_is_warned_of() -> None:
     assert optimizer.param_groups[0]["perturbation.sigma"] == 0.2
 
 
+def test_a_group_added_later_is_warned_of_like_one_of_the_constructor() -> None:
+    optimizer = perturb(torch.optim.SGD(vectors(1), lr=0.05), sigma=0.2)
+    text = "group 1 has 'sigma', .* would be 'perturbation.sigma'"
+    with pytest.warns(UserWarning, match=text) as seen:
+        optimizer.add_param_group({"params": vectors(2)[1:], "sigma": 3.0})
+    assert [warning.filename for warning in seen] == [__file__]
+    assert optimizer.param_groups[1]["perturbation.sigma"] == 0.2
+    optimizer.add_param_group({"params": vectors(3)[2:], "perturbation.sigma": 3.0})
+    assert optimizer.param_groups[2]["perturbation.sigma"] == 3.0
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("sgima", r"; did you mean 'perturbation.sigma'\?"), ("zzz", "; it has perturbation.mu, ")],
+)
+def test_a_name_under_the_prefix_must_be_known(name: str, hint: str) -> None:
+    group = {"perturbation." + name: 0.1}
+    text = f"has no setting 'perturbation.{name}'{hint}"
+    inner = torch.optim.SGD([{"params": vectors(1), **group}], lr=0.05)
+    with pytest.raises(ValueError, match=text):
+        perturb(inner, sigma=0.2)
+    optimizer = perturb(torch.optim.SGD(vectors(1), lr=0.05), sigma=0.2)
+    with pytest.raises(ValueError, match=text):
+        optimizer.add_param_group({"params": vectors(2)[1:], **group})
+    assert len(optimizer.param_groups) == 1
+
+
 def test_a_group_that_the_inner_optimizer_was_given_is_perturbed_too() -> None:
     optimizer = perturb(torch.optim.SGD(vectors(1), lr=0.05), sigma=0.2)
     optimizer.inner.add_param_group({"params": vectors(2)[1:]})

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mpgd.noise.counter import flat_index, make_key, seed_of, step_key, step_key_tensor
+from mpgd.noise.counter import derived_key, flat_index, make_key, seed_of, step_key, step_key_tensor
 from mpgd.noise.covariance import autocovariance
 from mpgd.noise.driver import Driver, make_driver
 from mpgd.noise.engines import (
@@ -175,10 +175,13 @@ class ChaoticNoise:
         empty = new_state(shape, seed, device, tensor_id, driver_id)
         return replace(empty, word=self.start(index, make_key(seed, tensor_id, driver_id)))
 
-    def start(self, index: Tensor, key: int) -> Tensor:
-        """Return the stationary words of the elements ``index`` in the stream of ``key``."""
-        sign_key = make_key(key, _SIGN) if self.first_sign == "drawn" else None
-        return tensor.start(self.driver, index, make_key(key, _PLACE), sign_key)
+    def start(self, index: Tensor, key: int | Tensor) -> Tensor:
+        """Return the stationary words of the elements ``index`` in the stream of ``key``.
+
+        A tensor of keys has one for each element.
+        """
+        sign_key = derived_key(key, _SIGN) if self.first_sign == "drawn" else None
+        return tensor.start(self.driver, index, derived_key(key, _PLACE), sign_key)
 
     def step(
         self,

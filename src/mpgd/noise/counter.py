@@ -60,6 +60,18 @@ def extend_key_tensor(key: Tensor, part: int) -> Tensor:
     return _mix_tensor((key + SIGNED_STRIDE) ^ part)
 
 
+def derived_key(key: int | Tensor, part: int) -> int | Tensor:
+    """Return ``make_key(key, part)`` of a number, or of every number of an int64 tensor.
+
+    Examples:
+        >>> int(derived_key(torch.tensor(-5), 2)) == make_key(-5, 2)
+        True
+    """
+    if isinstance(key, int):
+        return make_key(key, part)
+    return extend_key_tensor(_mix_tensor(key ^ SIGNED_STRIDE), part)
+
+
 def stream_number(stream: int | str) -> int:
     """Return the 64 bits that stand for a stream; a name is hashed by BLAKE2b.
 

@@ -30,6 +30,7 @@ from mpgd.maps.tables import RETURN_ROW_BITS, thaler_tables
 from mpgd.maps.thaler import ThalerMap
 from mpgd.noise.capped import CappedLaw, capped_law
 from mpgd.noise.counter import make_key
+from mpgd.noise.modes import Constant
 from mpgd.noise.word import FAR, FRACTION_BITS, LONG, LONGEST, NEGATIVE, SIGN_BITS
 
 
@@ -43,8 +44,8 @@ class Table:
 
     def __init__(self, rows: Rows, row_bits: int) -> None:
         self.rows, self.row_bits = rows, row_bits
-        self._columns = {torch.device("cpu"): torch.tensor(rows.view(np.int64).T.copy())}
-        self._pairs = {torch.device("cpu"): torch.from_numpy(rows.view(np.int64))}
+        self._columns = Constant(rows.view(np.int64).T)
+        self._pairs = Constant(rows.view(np.int64))
 
     @property
     def octaves(self) -> int:
@@ -53,15 +54,11 @@ class Table:
 
     def on(self, device: torch.device) -> Tensor:
         """Return the table on ``device`` as an int64 tensor (word, row)."""
-        if device not in self._columns:
-            self._columns[device] = self._columns[torch.device("cpu")].to(device)
-        return self._columns[device]
+        return self._columns.on(device)
 
     def pairs_on(self, device: torch.device) -> Tensor:
         """Return the table on ``device`` as an int64 tensor (row, word), for a GPU's kernels."""
-        if device not in self._pairs:
-            self._pairs[device] = self._pairs[torch.device("cpu")].to(device)
-        return self._pairs[device]
+        return self._pairs.on(device)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 
 from mpgd.noise import ChaoticNoise
 from mpgd.noise.word import steps_to_go
-from mpgd.optim.orbits import BUFFER, needed, orbit_name
+from mpgd.optim.orbits import BUFFER, int_scalar, needed, orbit_name
 from mpgd.optim.settings import DEFAULTS, NAMES, TWIN, Settings, check_keywords, make_settings
 from mpgd.optim.shards import local
 
@@ -277,6 +277,7 @@ def _check_parameter(ordinal: int, settings: Settings, values: dict[str, Any], l
         )
 
 
+@torch.inference_mode(False)  # as the states that are made
 def own_state(values: dict[str, Any], parameter: Tensor) -> dict[str, Any]:
     """Return exact copies of saved tensors: orbits beside the parameter, scalars on the CPU."""
     devices = {name: parameter.device if name in LARGE_KEYS else "cpu" for name in ALL_KEYS}
@@ -288,4 +289,4 @@ def own_state(values: dict[str, Any], parameter: Tensor) -> dict[str, Any]:
 
 
 def _tensor(value: Tensor | int) -> Tensor:
-    return value if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.int64)
+    return value if isinstance(value, Tensor) else int_scalar(value)

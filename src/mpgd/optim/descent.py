@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
 from typing import Any, overload
 
 import torch
@@ -14,6 +13,8 @@ from torch.optim.sgd import sgd
 from mpgd.noise.engines import kernel_for
 from mpgd.noise.force import overridden
 from mpgd.optim import checkpoint, operator, rows
+from mpgd.optim.creation import ensure_states
+from mpgd.optim.gradients import refuse_overlap, refuse_sparse
 from mpgd.optim.loop import descend_one, keep_direction
 from mpgd.optim.many import descend_many
 from mpgd.optim.numbering import number_partition
@@ -22,7 +23,6 @@ from mpgd.optim.orbits import (
     State,
     count_steps,
     ensure_buffers,
-    ensure_states,
     is_lacking,
     next_shared,
 )
@@ -37,7 +37,7 @@ from mpgd.optim.settings import (
     check_learning_rate,
     find_engine,
 )
-from mpgd.optim.shards import are_overlapping, local, meets
+from mpgd.optim.shards import are_overlapping, local
 from mpgd.optim.sizes import warn_if_large
 from mpgd.optim.streams import TURN, take_turn
 from mpgd.optim.swaps import follow
@@ -119,6 +119,7 @@ class MPGD(Optimizer):
     """
 
     _warned = False  # whether the size of the perturbation was complained about
+    _is_building = False  # whether groups are still to come before the first state is made
 
     def __init__(
         self,
@@ -181,7 +182,12 @@ class MPGD(Optimizer):
         torchs = {"maximize": maximize, "foreach": foreach, "fused": fused}
         sgds: tuple[Any, ...] = (weight_decay, momentum, dampening, nesterov)
         own = dict(zip(SGDS, sgds, strict=True))
+        self._is_building = True
         super().__init__(params, {"lr": lr, **vars(keywords), **torchs, **own})
+        self._is_building = False
+        self._ensure_states()  # of all groups at once
+        for number in range(len(self.param_groups)):
+            self._warn_once(number)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group; the orbits of the others are left alone."""
@@ -196,20 +202,28 @@ class MPGD(Optimizer):
         group.update({name: plain_number(group[name]) for name in NUMBERS})
         try:
             group["engine"] = find_engine(group, group["fused"], map(local, group["params"]))
-            self._ensure_states()
+            if not self._is_building:
+                self._ensure_states()
         except Exception:
             for parameter in self.param_groups.pop()["params"]:
                 self.state.pop(parameter, None)
             raise
-        number = len(self.param_groups) - 1
-        if not self._warned:  # once is enough
+        if not self._is_building:
+            self._warn_once(len(self.param_groups) - 1)
+
+    def _warn_once(self, number: int) -> None:
+        if not self._warned:
+            group = self.param_groups[number]
             self._warned = warn_if_large(number, group, self._current.of(number, group))
 
+    @torch._disable_dynamo
     def _ensure_states(self) -> None:
+        """Create the states that are missing, and fit the others to the settings."""
         made = [self._current.of(k, group) for k, group in enumerate(self.param_groups)]
         pairs = list(zip(self.param_groups, made, strict=True))
         follow(pairs, self.state)
-        ensure_states(pairs, self.state.__getitem__)
+        ensure_states(pairs, self.state)
+        self._current.is_new = False
 
     def _driver_states(self) -> Iterable[tuple[Tensor, State]]:
         return self.state.items()
@@ -255,6 +269,8 @@ class MPGD(Optimizer):
         current = [
             self._current.of(number, group) for number, group in enumerate(self.param_groups)
         ]
+        if self._current.is_new:
+            self._ensure_states()
         for number, group in enumerate(self.param_groups):
             self._step_group(number, group, current[number], directions[number])
         return loss
@@ -375,24 +391,3 @@ def uses_foreach(params: list[Tensor], group: dict[str, Any], settings: Settings
     if group["foreach"] is not None:
         return bool(group["foreach"]) and not are_overlapping(params)
     return all(p.is_cuda for p in params) and not kernel_for(settings.engine, params[0].device)
-
-
-def refuse_sparse(param_groups: Iterable[dict[str, Any]]) -> None:
-    """Raise on a sparse gradient, before anything is changed."""
-    for p in chain.from_iterable(group["params"] for group in param_groups):
-        if p.grad is not None and p.grad.layout is not torch.strided:
-            raise RuntimeError(
-                f"gradients must be dense (torch.strided), got layout {p.grad.layout} "
-                f"for a parameter of shape {tuple(p.shape)}"
-            )
-
-
-def refuse_overlap(params: Iterable[Tensor]) -> None:
-    """Raise on a gradient that shares a part of its parameter's memory, as `torch.optim.SGD`."""
-    for p in params:
-        g = p.grad
-        if g is not None and type(g) is Tensor and meets(p, g):
-            raise RuntimeError(
-                f"the gradient of a parameter of shape {tuple(p.shape)} must not lie in a part of "
-                "the parameter's memory: clone() it"
-            )

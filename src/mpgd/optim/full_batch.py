@@ -74,7 +74,7 @@ def _accumulate(
     progress: Progress | None,
 ) -> tuple[Tensor, int]:
     """Add up size times gradient over the batches; return the summed loss and the count."""
-    total, count = torch.zeros((), dtype=torch.float64), 0
+    total, count = torch.zeros((), dtype=torch.float64, device="cpu"), 0
     quiet = getattr(model, "no_sync", nullcontext)  # DDP: one reduction, after the last batch
     with torch.enable_grad(), quiet():
         for inputs, targets in loader:
@@ -101,6 +101,6 @@ def _over_processes(
                 p.grad = torch.zeros_like(p)
             dist.all_reduce(p.grad, group=group)
     device = next(model.parameters()).device
-    sums = torch.stack([total, torch.tensor(float(count), dtype=torch.float64)]).to(device)
+    sums = torch.stack([total, torch.full_like(total, float(count))]).to(device)
     dist.all_reduce(sums, group=group)
     return sums[0].cpu(), int(sums[1])

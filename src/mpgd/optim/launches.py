@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mpgd.noise.driver import Driver
+from mpgd.noise.modes import outside_modes
 
 
 def launch(
@@ -80,4 +81,6 @@ def block_places(lengths: tuple[int, ...], block: int, device: torch.device) -> 
     counts = -(-np.array(lengths, dtype=np.int64) // block)
     rows = np.repeat(np.arange(len(counts)), counts)
     first = np.repeat(np.cumsum(counts) - counts, counts)
-    return torch.from_numpy(np.stack([rows, np.arange(len(rows)) - first], axis=1)).to(device)
+    places = np.stack([rows, np.arange(len(rows)) - first], axis=1)
+    with outside_modes():
+        return torch.from_numpy(places).to(device)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from mpgd.noise.counter import extend_key_tensor, flat_index, step_key_tensor
+from mpgd.noise.counter import extend_key_tensor, step_key_tensor
 from mpgd.noise.driver import Driver
 from mpgd.noise.engines import tensor
 from mpgd.optim.loop import PART, descend_one
@@ -25,7 +25,7 @@ from mpgd.optim.orbits import (
     terms,
 )
 from mpgd.optim.settings import TWIN, Settings
-from mpgd.optim.shards import local, place_of
+from mpgd.optim.shards import joined_index, local, per_element, place_of
 from mpgd.optim.update import Direction, Scalar, precision_of, strengths
 
 Tensors = list[Tensor]
@@ -159,21 +159,17 @@ def _draw(
     for dtype in dict.fromkeys(precisions):
         chosen = [k for k, precision in enumerate(precisions) if precision == dtype]
         xs = [local(params[k]) for k in chosen]
-        keys, indices = [], []
-        for k, x in zip(chosen, xs, strict=True):
-            state, place, device = states[k], place_of(params[k]), x.device
-            key = step_key_tensor(extend_key_tensor(state["key"], number), state["step"] - start)
-            index = place.index(device)
-            index = flat_index(place.shape, device) if index is None else index
-            indices.append(index.reshape(-1))
-            keys.append(key.to(device).expand(x.numel()))
-        key, index = torch.cat(keys), torch.cat(indices)
+        places, sizes = [place_of(params[k]) for k in chosen], [x.numel() for x in xs]
+        keys, steps = (torch.stack([states[k][name] for k in chosen]) for name in ("key", "step"))
+        mixed = step_key_tensor(extend_key_tensor(keys, number), steps - start)  # of all at once
+        key = per_element(mixed, sizes, xs[0].device)
+        index = joined_index(places, xs[0].device)
         if driver.is_normal:
             out = normal_term(driver, index, key, values[0], dtype)
         else:
             orbits = [local(states[k][orbit_name(number)]) for k in chosen]
             out = _advance(orbits, driver, key, index, values, dtype)
-        parts = torch.split(out, [x.numel() for x in xs])
+        parts = torch.split(out, sizes)
         found |= {k: v.view(x.shape) for k, v, x in zip(chosen, parts, xs, strict=True)}
     return [found[k] for k in range(len(params))]
 
@@ -190,6 +186,7 @@ def _advance(
     flat = torch.cat([words.reshape(-1) for words in orbits])
     out = torch.empty(flat.shape, dtype=dtype, device=flat.device)
     tensor.advance_into(driver, flat, out, key, index, values)
-    for words, new in zip(orbits, torch.split(flat, [w.numel() for w in orbits]), strict=True):
-        words.copy_(new.view(words.shape))
+    parts = torch.split(flat, [words.numel() for words in orbits])
+    new = [part.view(words.shape) for part, words in zip(parts, orbits, strict=True)]
+    torch._foreach_copy_(orbits, new)
     return out

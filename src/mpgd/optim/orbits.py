@@ -20,7 +20,7 @@ in the place of the whole tensor's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -38,9 +38,8 @@ from mpgd.noise.counter import (
 from mpgd.noise.driver import Driver
 from mpgd.noise.engines import tensor
 from mpgd.noise.memoryless import integers
-from mpgd.optim.numbering import ordinals_of
 from mpgd.optim.settings import ORBITS, TWIN, Settings
-from mpgd.optim.shards import Place, like, local, place_of
+from mpgd.optim.shards import Place, local, place_of
 from mpgd.optim.update import Direction, Scalar, precision_of, strengths, term
 
 State = MutableMapping[str, Any]
@@ -50,51 +49,15 @@ SHARED: Final = 2**40  # stands for the ordinal of the shared scalar driver
 BUFFER: Final = "momentum_buffer"
 
 
-def ensure_states(
-    groups: Iterable[tuple[Group, Settings]], state_of: Callable[[Tensor], State]
-) -> None:
-    """Create the states that are missing: eagerly, or after mu or sigma was raised from 0."""
-    groups = list(groups)
-    every = [p for group, settings in groups for p in group["params"]]
-    # an unperturbed parameter counts too: its turn may come
-    counts = any(settings.is_perturbed or settings.rounds for _, settings in groups)
-    ordinals = iter(ordinals_of(every if counts else []))
-    leaders: list[State] = []
-    for group, settings in groups:
-        for parameter in group["params"]:
-            ordinal = next(ordinals, 0)
-            if settings.is_needed(local(parameter).dtype):
-                _ensure(parameter, state_of(parameter), settings, ordinal)
-        if settings.shared and group["params"]:
-            leader = state_of(group["params"][0])
-            _ensure_shared(leader, settings, leaders)
-            leaders.append(leader)
+def int_scalar(value: int) -> Tensor:
+    """Return a number of a state: on the CPU, whatever torch's default device is.
 
-
-def _ensure(parameter: Tensor, state: State, settings: Settings, ordinal: int) -> None:
-    """Create what the parameter's state lacks; what is there stays."""
-    if parameter.is_conj() or parameter.is_neg():
-        raise ValueError(
-            "a parameter must own its memory to be updated in place, got a lazily conjugated or "
-            f"negated view of shape {tuple(parameter.shape)}; resolve_conj() or resolve_neg() it"
-        )
-    if "key" not in state:
-        state["step"] = torch.zeros((), dtype=torch.int64)
-        state["key"] = torch.tensor(make_key(settings.seed, ordinal), dtype=torch.int64)
-    place, device = place_of(parameter), parameter.device
-    for name, which, number in settings.orbits:
-        if name not in state:
-            fresh = settings.noises[which].init(
-                place.shape,
-                settings.seed,
-                device,
-                tensor_id=ordinal,
-                driver_id=number,
-                index=place.index(device),
-            )
-            state[name] = like(parameter, fresh.word)
-    if settings.tables is not None:
-        state["tables"] = torch.tensor(settings.tables, dtype=torch.int64)
+    Examples:
+        >>> with torch.device("meta"):
+        ...     int_scalar(7)
+        tensor(7)
+    """
+    return torch.tensor(value, dtype=torch.int64, device="cpu")
 
 
 def check_orbits(params: Sequence[Tensor], states: Sequence[State], settings: Settings) -> None:
@@ -154,32 +117,12 @@ def ensure_buffers(
     return fresh
 
 
-def _ensure_shared(state: State, settings: Settings, others: list[State]) -> None:
-    """Create the scalar driver of a group in its first parameter's state.
-
-    A group that joins later takes over the orbit that the optimizer's other groups are on.
-    """
-    numbers = dict(settings.shared_orbits)
-    for name in ("shared_step", *numbers):
-        if name not in state:
-            found = [other[name] for other in others if name in other]
-            state[name] = found[0].clone() if found else _shared_start(settings, numbers.get(name))
-
-
-def _shared_start(settings: Settings, number: int | None) -> Tensor:
-    """Return the first orbit of a shared driver; without a number, the first step."""
-    if number is None:
-        return torch.zeros((), dtype=torch.int64)
-    noise = settings.noises[0]
-    return noise.init((), settings.seed, "cpu", tensor_id=SHARED, driver_id=number).word
-
-
 def next_shared(state: State, settings: Settings, eta: Scalar) -> Tensor | None:
     """Return the value of the group's shared multiplicative driver, if it has one, and advance."""
     if not settings.shared:
         return None
     active = is_active(state["shared_step"], settings, eta)
-    value = torch.zeros((), dtype=torch.float64)
+    value = torch.zeros((), dtype=torch.float64, device="cpu")
     if active is not False:
         value = _shared_value(state, settings, active)
     count_steps([state], eta, "shared_step")
@@ -188,11 +131,11 @@ def next_shared(state: State, settings: Settings, eta: Scalar) -> Tensor | None:
 
 def _shared_value(state: State, settings: Settings, active: bool | Tensor) -> Tensor:
     noise, turn = settings.noises[0], state["shared_step"] - settings.start
-    value = torch.zeros((), dtype=torch.float64)
+    value = torch.zeros((), dtype=torch.float64, device="cpu")
     for sign, number, name in ((1.0, 0, "shared"), (-1.0, TWIN, "shared_twin")):
         if sign > 0 or settings.twins:
-            key = torch.tensor(make_key(settings.seed, SHARED, number), dtype=torch.int64)
-            word = state.get(name, torch.zeros((), dtype=torch.float64))
+            key = int_scalar(make_key(settings.seed, SHARED, number))
+            word = state.get(name, torch.zeros((), dtype=torch.float64, device="cpu"))
             v, following = noise.step(NoiseState(word, turn, key))
             value = value + sign * v
             if name in state:

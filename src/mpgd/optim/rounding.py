@@ -64,7 +64,7 @@ def round_part(x: Tensor, dtype: torch.dtype, key: int) -> Tensor:
 def _by_numba(part: Tensor, dtype: torch.dtype, offset: int, key: int) -> Tensor:
     from mpgd.noise.engines.packing import round_all
 
-    out = torch.empty(part.shape, dtype=dtype)
+    out = torch.empty(part.shape, dtype=dtype, device=part.device)
     numbers, halves = part.view(-1).numpy(), out.view(-1).view(torch.int16).numpy()
     kind = (offset, np.uint64(key % 2**64), dtype == torch.bfloat16)
     in_parts(part.numel(), partial(round_all, numbers, halves.view(np.uint16), *kind))

@@ -141,9 +141,13 @@ class Current:
 
     Args:
         prefix: of the keywords' names in the groups.
+
+    Attributes:
+        is_new: whether some were made that the states have not been fitted to.
     """
 
     def __init__(self, prefix: str = "") -> None:
+        self.is_new = False
         self._names = [prefix + name for name in NAMES]
         self._made: dict[int, tuple[list[Any], Settings]] = {}
 
@@ -151,11 +155,15 @@ class Current:
         """Return the settings of group ``number``; a value out of range is an error."""
         values = [group[name] for name in self._names]
         made = self._made.get(number)
-        if made is None or made[0] != values:
-            settings = make_settings(dict(zip(NAMES, values, strict=True)))
-            kept = [list(v) if isinstance(v, list) else v for v in values]  # lists may change
-            made = self._made[number] = (kept, settings)
-        return made[1]
+        return self._make(number, values) if made is None or made[0] != values else made[1]
+
+    @torch._disable_dynamo  # no compiler can follow how tables are made
+    def _make(self, number: int, values: list[Any]) -> Settings:
+        settings = make_settings(dict(zip(NAMES, values, strict=True)))
+        kept = [list(v) if isinstance(v, list) else v for v in values]  # lists may change
+        self._made[number] = (kept, settings)
+        self.is_new = True
+        return settings
 
 
 def keywords_in(group: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Final
 
 import torch
@@ -57,6 +57,36 @@ class Place:
             total += (here % size + first) * stride
             here = here // size
         return total
+
+
+def joined_index(places: Sequence[Place], device: torch.device) -> Tensor:
+    """Return the flat index of every element of several parts, one part after the other.
+
+    Examples:
+        >>> joined_index([Place((2,)), Place((), 7), Place((0,)), Place((3,))], torch.device("cpu"))
+        tensor([0, 1, 7, 0, 1, 2])
+    """
+    sizes = [torch.Size(place.shape).numel() for place in places]
+    offsets = [place.offset for place in places if place.offset is not None]
+    if len(offsets) < len(places):
+        pairs = zip(places, sizes, strict=True)
+        return torch.cat([place._index(device, slice(0, size)) for place, size in pairs])
+    firsts = accumulate(sizes[:-1], initial=0)
+    shifts = [offset - first for offset, first in zip(offsets, firsts, strict=True)]
+    return torch.arange(sum(sizes), device=device) + per_element(
+        torch.tensor(shifts, dtype=torch.int64, device="cpu"), sizes, device
+    )
+
+
+def per_element(values: Tensor, sizes: Sequence[int], device: torch.device) -> Tensor:
+    """Return the value of its part for every element of several parts.
+
+    Examples:
+        >>> per_element(torch.tensor([5, 6, 7]), [2, 0, 1], torch.device("cpu"))
+        tensor([5, 5, 7])
+    """
+    counts = torch.tensor(sizes, dtype=torch.int64, device="cpu").to(device)
+    return torch.repeat_interleave(values.to(device), counts, output_size=sum(sizes))
 
 
 # Where parts of parameters that do not say it themselves begin: an attribute of the parameter,

@@ -148,12 +148,12 @@ def warn_if_large(number: int, group: Mapping[str, Any], settings: Settings) -> 
         f"burst to {short:.2g} times; lower sigma and mu (or force and decay), see "
         "mpgd.perturbation_sizes, or ignore mpgd.PerturbationWarning",
         PerturbationWarning,
-        stacklevel=_level_of_user(),
+        stacklevel=level_of_user(),
     )
     return True
 
 
-def _level_of_user() -> int:
+def level_of_user() -> int:
     """Return how many calls up the first one is that is neither ours nor torch's."""
     frame, level = sys._getframe(1), 1
     while frame.f_back and _package(frame) in ("mpgd", "torch"):

@@ -10,7 +10,6 @@ that it never meets a setting or a tensor of the inner optimizer.
 
 from __future__ import annotations
 
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -20,10 +19,11 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from mpgd.noise.force import overridden
 from mpgd.noise.rounding import is_half
 from mpgd.optim import checkpoint, operator, rows
-from mpgd.optim.descent import MPGD, refuse_sparse, step_size
+from mpgd.optim.creation import ensure_states
+from mpgd.optim.descent import MPGD, step_size
+from mpgd.optim.gradients import refuse_sparse
 from mpgd.optim.inner import (
     ENTRY,
     FULL_NAMES,
@@ -37,18 +37,17 @@ from mpgd.optim.inner import (
     with_prefix,
 )
 from mpgd.optim.loop import displace_one
+from mpgd.optim.misnamed import checked_group, warn_of_bare_names
 from mpgd.optim.numbering import number_partition
 from mpgd.optim.orbits import (
     State,
     check_orbits,
     count_steps,
-    ensure_states,
     is_active,
     is_lacking,
     next_shared,
 )
 from mpgd.optim.settings import (
-    DEFAULTS,
     PREFIX,
     Current,
     Keywords,
@@ -61,7 +60,7 @@ from mpgd.optim.shards import local
 from mpgd.optim.sizes import update_size, warn_if_large
 from mpgd.optim.streams import TURN, take_turn
 from mpgd.optim.swaps import follow
-from mpgd.optim.views import BothStates, split
+from mpgd.optim.views import BothStates
 from mpgd.optim.widened import Widened, refuse_narrowing, saved_in_float32
 
 
@@ -89,10 +88,9 @@ class Perturbed(Optimizer):
             name = type(optimizer).__name__
             raise ValueError(f"optimizer is a {name} and perturbed already: set mu, sigma there")
         number_partition()
-        given, named = vars(keywords), vars(DEFAULTS).keys()
-        plain = [_check_group(given, group) for group in optimizer.param_groups]
+        plain = [checked_group(vars(keywords), group) for group in optimizer.param_groups]
         for number, group in enumerate(optimizer.param_groups):
-            _warn_of_keywords(number, (named & group.keys()) - optimizer.defaults.keys())
+            warn_of_bare_names(number, group, optimizer.defaults)
         self.inner, self._fused = optimizer, fused
         self.__setstate__({})  # sets up the hooks, as the base class does for a copy
         for group, own in zip(optimizer.param_groups, plain, strict=True):
@@ -165,7 +163,8 @@ class Perturbed(Optimizer):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group to both; the orbits of the others are left alone."""
         number_partition()
-        own = _check_group(vars(self._keywords), {**self.defaults, **param_group})
+        own = checked_group(vars(self._keywords), {**self.defaults, **param_group})
+        warn_of_bare_names(len(self._own), param_group, self.defaults)
         self.inner.add_param_group({**param_group, **with_prefix(own)})
         self._own.append(own)
         try:
@@ -198,12 +197,14 @@ class Perturbed(Optimizer):
         """
         made = self._ensure_settings()
         pairs = list(zip(self.param_groups, made, strict=True))
+        always = always or self._current.is_new
         if not always and all(self._is_complete(*pair) for pair in pairs):
             return made
         for old, new in follow(pairs, self._orbits):
             if old in self.inner.state and old.shape == new.shape and type(old) is type(new):
                 self.inner.state[new] = self.inner.state.pop(old)
-        ensure_states(pairs, lambda p: self._orbits.setdefault(p, {}))
+        ensure_states(pairs, self._orbits)
+        self._current.is_new = False
         return made
 
     def _ensure_settings(self) -> list[Settings]:
@@ -229,7 +230,12 @@ class Perturbed(Optimizer):
         """Return the settings of all groups; a compiler finds the states that are there."""
         if not torch.compiler.is_compiling():
             return self._ensure_states()
-        return [self._current.of(number, group) for number, group in enumerate(self.param_groups)]
+        made = [self._current.of(k, group) for k, group in enumerate(self.param_groups)]
+        return self._fitted_states() if self._current.is_new else made
+
+    @torch._disable_dynamo
+    def _fitted_states(self) -> list[Settings]:
+        return self._ensure_states()
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -377,23 +383,3 @@ def _checked(closure: Callable[[], Any], groups: list[dict[str, Any]]) -> Callab
         return loss
 
     return checked
-
-
-def _check_group(given: Mapping[str, Any], group: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a group's own settings as plain numbers, those it lacks from ``given``."""
-    if "lr" not in group:
-        raise ValueError(
-            f"every group needs an 'lr' to scale the perturbation, got {sorted(group)}"
-        )
-    check_learning_rate(group["lr"])
-    return check_keywords(overridden(given, split(group)[1]))
-
-
-def _warn_of_keywords(number: int, names: set[str]) -> None:
-    for name in sorted(names):
-        warnings.warn(
-            f"group {number} has {name!r}, which its optimizer has no default for; it is not a "
-            f"setting of the perturbation, which would be {PREFIX + name!r}",
-            UserWarning,
-            stacklevel=4,
-        )

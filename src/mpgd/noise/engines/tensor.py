@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mpgd.maps.rows import BEND_BITS, INPUT_BITS, POINT_BITS, POSITION_BITS
 from mpgd.noise.capped import CappedLaw
-from mpgd.noise.counter import flat_index, hash_elements, make_key, upper_bits
+from mpgd.noise.counter import derived_key, flat_index, hash_elements, upper_bits
 from mpgd.noise.driver import Driver, Table
 from mpgd.noise.word import (
     DITHER_BITS,
@@ -31,6 +31,7 @@ from mpgd.noise.word import (
     SIGN_BITS,
 )
 
+Key = Tensor | int  # of all elements, or one each
 Values = tuple[float | Tensor, float | Tensor]  # of a laminar phase and of Z
 
 CHUNK = 1 << 17  # words worked on at a time on a CPU, so that temporaries stay in its cache
@@ -40,11 +41,13 @@ _HALF_INPUT: Final = INPUT_BITS // 2
 _FRACTION_PART: Final = 2  # of a start's key: the fraction, where it has a hash of its own
 
 
-def start(driver: Driver, index: Tensor, place_key: int, sign_key: int | None) -> Tensor:
+def start(driver: Driver, index: Tensor, place_key: Key, sign_key: Key | None) -> Tensor:
     """Return the stationary words of the elements ``index``; no ``sign_key`` means all +1."""
     U = upper_bits(hash_elements(index, place_key), INPUT_BITS) | 1
     if driver.law is not None and driver.law.landings is not None:
-        q = _start_in_cut_phase(driver, driver.law, U, index, make_key(place_key, _FRACTION_PART))
+        q = _start_in_cut_phase(
+            driver, driver.law, U, index, derived_key(place_key, _FRACTION_PART)
+        )
     else:
         if driver.law is not None:
             U = (driver.law.least + scaled(U, 2**INPUT_BITS - driver.law.least)) | 1
@@ -56,7 +59,7 @@ def start(driver: Driver, index: Tensor, place_key: int, sign_key: int | None) -
 
 
 def _start_in_cut_phase(
-    driver: Driver, law: CappedLaw, U: Tensor, index: Tensor, fraction_key: int
+    driver: Driver, law: CappedLaw, U: Tensor, index: Tensor, fraction_key: Key
 ) -> Tensor:
     """Return stationary magnitudes where phases have a longest one that is short.
 
