@@ -127,10 +127,11 @@ def test_the_section_says_which_deviations_alone_make_a_gain() -> None:
         "not."
     )
     (some,) = said(made({"mpgd reshaped": -0.1}))
-    assert some.startswith(f"Deviations that alone make MPGD {three}: reshaped (Airfoil, {PLAIN}, ")
-    assert some.count("reshaped (Airfoil, ") == 4  # both variants, both metrics
+    found = "reshaped on Airfoil plain (test RMSE), reshaped on Airfoil plain (RMSE gap), "
+    assert some.startswith(f"Deviations that alone make MPGD {three}: {found}")
+    assert some.count("reshaped on Airfoil ") == 4  # both variants, both metrics
     (together,) = said(scripts_better())
-    assert f"; all together do: Airfoil, {PLAIN}, test RMSE; " in together
+    assert "; all together do on Airfoil plain (test RMSE), " in together
 
 
 def test_the_section_has_a_row_for_each_line_and_metric() -> None:

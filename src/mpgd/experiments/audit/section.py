@@ -35,6 +35,7 @@ class Gains:
 
     line: str
     metric: str
+    short: str  # both as a sentence names them
     tried: int  # deviations switched on alone
     alone: tuple[str, ...]  # those among them that make a gain
     together: bool | None  # whether all of them do; None where that was not run
@@ -77,27 +78,30 @@ def _gains(case: Compared) -> Iterator[Gains]:
     for place, line in enumerate(case.lines[CORRECTED]):
         makers = tuple(label for label in alone if case.lines[label][place].is_gain)
         together = case.lines[TOGETHER][place].is_gain if TOGETHER in case.lines else None
-        yield Gains(_named(case), line.columns.title, len(alone), makers, together)
+        title = line.columns.title
+        yield Gains(_named(case), title, _short(case, title), len(alone), makers, together)
+
+
+def _short(case: Compared, metric: str) -> str:
+    """Return a line without the parameters that it shares with the others of its study."""
+    line = f"{NAMES[case.study]} {case.case.scheme.variant}"
+    return f"{line} ({metric})" if len(case.lines[CORRECTED]) > 1 else line
 
 
 def _answer(gains: Sequence[Gains]) -> str:
     """Return in a sentence which deviations make a gain alone, and whether all together do."""
     lines = len({each.line for each in gains})
     of = f"on any of the {lines} lines of MPGD" if lines > 1 else "on the line of MPGD"
-    makers = [f"{', '.join(each.alone)} ({_where(each)})" for each in gains if each.alone]
+    makers = [f"{' and '.join(each.alone)} on {each.short}" for each in gains if each.alone]
     said = f"No single deviation makes MPGD {RIVALS}, {of}"
     if makers:
-        said = f"Deviations that alone make MPGD {RIVALS}: {'; '.join(makers)}"
+        said = f"Deviations that alone make MPGD {RIVALS}: {', '.join(makers)}"
     known = [each for each in gains if each.together is not None]
-    together = [_where(each) for each in known if each.together]
+    together = [each.short for each in known if each.together]
     if not known:
         return f"{said}."
-    done = f"do: {'; '.join(together)}" if together else "do not"
+    done = f"do on {', '.join(together)}" if together else "do not"
     return f"{said}; all together {done}."
-
-
-def _where(gains: Gains) -> str:
-    return f"{gains.line}, {gains.metric}"
 
 
 def _gains_table(gains: Sequence[Gains]) -> Table:
