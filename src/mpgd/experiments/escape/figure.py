@@ -56,7 +56,7 @@ def draw_steps(ax: Any, records: Sequence[Record], title: str) -> None:
         own = sorted((r for r in records if _shade(r) == shade), key=lambda r: setting(r, "eta"))
         eta = [setting(r, "eta") for r in own]
         gamma, sigma = shade
-        measured(ax, eta, own, color=color, label=f"measured, γ = {gamma:g}, σ = {sigma:g}")
+        measured(ax, eta, own, color=color, label=f"γ = {gamma:g}, σ = {sigma:g}")
         for key, style in (("theory", "-"), ("one_phase", "--"), ("levy", ":")):
             y = np.maximum([r.metrics[key] for r in own], FLOOR / 10)
             ax.plot(eta, y, style, color=color, lw=1.1)
@@ -186,7 +186,7 @@ def draw_map(ax: Any, record: Record, title: str) -> None:
     ax.contour(eta, sigma, ratio, [0.5, 0.9], colors=[INDIGO], linestyles=["--", "-"], linewidths=1)
     ax.text(1.5e-5, 2e-3, "no phase leaves:\nF below the slope", fontsize=7)
     ax.text(1.3e-5, 3.5, "Lévy regime", fontsize=7, color=INDIGO)
-    ax.text(0.19, 9.0, "one burst\nleaves", fontsize=7, ha="right", va="top")
+    ax.text(0.08, 5.5, "one burst\nleaves", fontsize=7, ha="center", va="center")
     for k, (name, (step, _, level)) in enumerate(SETTINGS.items()):
         ax.plot(step, level, "D", color=RED, ms=4)
         ax.annotate(
