@@ -7,6 +7,7 @@ from typing import Any, overload
 
 import torch
 from torch import Tensor
+from torch._compile import _disable_dynamo
 from torch.optim import Optimizer
 from torch.optim.sgd import sgd
 
@@ -14,7 +15,6 @@ from mpgd.noise.engines import kernel_for
 from mpgd.noise.force import overridden
 from mpgd.optim import checkpoint, operator, rows
 from mpgd.optim.creation import ensure_states
-from mpgd.optim.gradients import refuse_overlap, refuse_sparse
 from mpgd.optim.loop import descend_one, keep_direction
 from mpgd.optim.many import descend_many
 from mpgd.optim.numbering import number_partition
@@ -37,7 +37,7 @@ from mpgd.optim.settings import (
     check_learning_rate,
     find_engine,
 )
-from mpgd.optim.shards import are_overlapping, local
+from mpgd.optim.shards import are_overlapping, local, refuse_overlap, refuse_sparse
 from mpgd.optim.sizes import warn_if_large
 from mpgd.optim.streams import TURN, take_turn
 from mpgd.optim.swaps import follow
@@ -216,7 +216,7 @@ class MPGD(Optimizer):
             group = self.param_groups[number]
             self._warned = warn_if_large(number, group, self._current.of(number, group))
 
-    @torch._disable_dynamo
+    @_disable_dynamo
     def _ensure_states(self) -> None:
         """Create the states that are missing, and fit the others to the settings."""
         made = [self._current.of(k, group) for k, group in enumerate(self.param_groups)]

@@ -19,8 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mpgd.noise.driver import Driver
-from mpgd.noise.modes import outside_modes
+from mpgd.noise.driver import Driver, outside_modes
 
 
 def launch(

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import torch
 from torch import Tensor
+from torch._compile import _disable_dynamo
 
 from mpgd.noise import ChaoticNoise, GaussianNoise, Noise, StableNoise
 from mpgd.noise.counter import make_key, seed_of
@@ -157,7 +158,7 @@ class Current:
         made = self._made.get(number)
         return self._make(number, values) if made is None or made[0] != values else made[1]
 
-    @torch._disable_dynamo  # no compiler can follow how tables are made
+    @_disable_dynamo  # no compiler can follow how tables are made
     def _make(self, number: int, values: list[Any]) -> Settings:
         settings = make_settings(dict(zip(NAMES, values, strict=True)))
         kept = [list(v) if isinstance(v, list) else v for v in values]  # lists may change

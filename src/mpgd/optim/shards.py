@@ -8,10 +8,10 @@ Other shards do not say where they are from; `mpgd.optim.numbering` notes it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Any, Final
 
 import torch
@@ -175,3 +175,24 @@ def meets(x: Tensor, gradient: Tensor) -> bool:
     if not distance or not -gradient.nbytes < distance < x.nbytes:
         return False
     return x.is_contiguous() and gradient.is_contiguous()
+
+
+def refuse_sparse(param_groups: Iterable[dict[str, Any]]) -> None:
+    """Raise on a sparse gradient, before anything is changed."""
+    for p in chain.from_iterable(group["params"] for group in param_groups):
+        if p.grad is not None and p.grad.layout is not torch.strided:
+            raise RuntimeError(
+                f"gradients must be dense (torch.strided), got layout {p.grad.layout} "
+                f"for a parameter of shape {tuple(p.shape)}"
+            )
+
+
+def refuse_overlap(params: Iterable[Tensor]) -> None:
+    """Raise on a gradient that shares a part of its parameter's memory, as `torch.optim.SGD`."""
+    for p in params:
+        g = p.grad
+        if g is not None and type(g) is Tensor and meets(p, g):
+            raise RuntimeError(
+                f"the gradient of a parameter of shape {tuple(p.shape)} must not lie in a part of "
+                "the parameter's memory: clone() it"
+            )

@@ -17,13 +17,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._compile import _disable_dynamo
 from torch.optim import Optimizer
 
 from mpgd.noise.rounding import is_half
 from mpgd.optim import checkpoint, operator, rows
 from mpgd.optim.creation import ensure_states
 from mpgd.optim.descent import MPGD, step_size
-from mpgd.optim.gradients import refuse_sparse
 from mpgd.optim.inner import (
     ENTRY,
     FULL_NAMES,
@@ -56,7 +56,7 @@ from mpgd.optim.settings import (
     check_learning_rate,
     find_engine,
 )
-from mpgd.optim.shards import local
+from mpgd.optim.shards import local, refuse_sparse
 from mpgd.optim.sizes import update_size, warn_if_large
 from mpgd.optim.streams import TURN, take_turn
 from mpgd.optim.swaps import follow
@@ -233,7 +233,7 @@ class Perturbed(Optimizer):
         made = [self._current.of(k, group) for k, group in enumerate(self.param_groups)]
         return self._fitted_states() if self._current.is_new else made
 
-    @torch._disable_dynamo
+    @_disable_dynamo
     def _fitted_states(self) -> list[Settings]:
         return self._ensure_states()
 
