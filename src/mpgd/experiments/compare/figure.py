@@ -1,4 +1,4 @@
-"""All methods on all tasks in one picture: what each changes, and whether that helps or harms."""
+"""All methods on all tasks in one picture: what each changes, with intervals, and whether that helps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ LEFT: Final = 0.21
 CAPTION: Final = (
     "All methods on all tasks: the change against descent, of MPGD with AdamW and MPGD on "
     "mini-batches against AdamW and mini-batches, in points of success or accuracy, on airfoil of "
-    "RMSE, where less is better. Green helps and red harms after the correction, grey is neither."
+    "RMSE, where less is better, with 95 % intervals. Green helps and red harms after the correction, grey is neither."
 )
 ALT: Final = "A table of methods and tasks, coloured by whether a method helps or harms."
 
@@ -30,13 +30,15 @@ class Mark:
     task: str  # titles, as in the tables
     method: str
     change: str
+    interval: str  # of 95 %
     word: str  # helps, harms, or nothing was seen
 
 
 def mark(line: Line) -> Mark:
     """Return the cell of a line."""
-    change = f"{line.to_base.mean:+.{line.task.digits}f}"
-    return Mark(line.task.title, line.method.title, change, line.word)
+    d, digits = line.to_base, line.task.digits
+    change, low, high = (f"{x:+.{digits}f}" for x in (d.mean, d.low, d.high))
+    return Mark(line.task.title, line.method.title, change, f"[{low}, {high}]", line.word)
 
 
 def plate(marks: Sequence[Mark], caption: str = CAPTION) -> Plate:
@@ -54,7 +56,8 @@ def draw_marks(ax: Any, marks: Sequence[Mark]) -> None:
         box = (x - 0.48, x + 0.48, x + 0.48, x - 0.48), (y - 0.46, y - 0.46, y + 0.46, y + 0.46)
         ax.fill(*box, color=shade, alpha=alpha, lw=0)
         weight = "bold" if one.word else "normal"  # so that it can be read without colours too
-        ax.text(x, y, one.change, ha="center", va="center", fontsize=7, weight=weight)
+        ax.text(x, y - 0.12, one.change, ha="center", va="center", fontsize=7, weight=weight)
+        ax.text(x, y + 0.27, one.interval, ha="center", va="center", fontsize=4.4)
     names = [fill(name, 10) for name in columns]
     ax.set_xticks(range(len(columns)), names, fontsize=7)
     ax.set_yticks(range(len(rows)), rows, fontsize=7.5)
