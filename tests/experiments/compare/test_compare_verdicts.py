@@ -113,7 +113,8 @@ def test_the_picture_has_the_numbers_of_the_tables(tmp_path: Path) -> None:
     figure = figure_of(picture, columns=1)
     shown = [text.get_text() for text in figure.axes[0].texts]
     changes = [row[4].text for row in task_table(own).rows[1:]]
-    assert shown == [change.split()[0] for change in changes]
+    pairs = [change.split(" ", 1) for change in changes]  # the number, and its interval
+    assert shown == [part for pair in pairs for part in pair]
     assert [mark(line).word for line in own[1:]] == ["", "helps", "harms"]
     rows = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert rows == ["SAM", "AdamW", "MPGD with AdamW"]
