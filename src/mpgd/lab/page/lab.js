@@ -212,7 +212,7 @@ function play(on) {
 
 function tick(now) {
   if (!clock.playing) return;
-  const passed = (now - clock.last) / 1000;
+  const passed = Math.max(0, now - clock.last) / 1000; // a frame may have begun before the click
   if (!still.matches || passed > 0.5) { // who asks for no motion gets two pictures a second
     const end = +byId("time").max;
     clock.k = Math.min(end, clock.k + (Math.min(passed, 1) * end * +byId("speed").value) / LENGTH);
