@@ -1,4 +1,4 @@
-"""All methods on all tasks in one picture: what each changes, with intervals, and whether that helps."""
+"""All methods on all tasks in one picture: what each changes, and whether that helps or harms."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,8 @@ LEFT: Final = 0.21
 CAPTION: Final = (
     "All methods on all tasks: the change against descent, of MPGD with AdamW and MPGD on "
     "mini-batches against AdamW and mini-batches, in points of success or accuracy, on airfoil of "
-    "RMSE, where less is better, with 95 % intervals. Green helps and red harms after the correction, grey is neither."
+    "RMSE, where less is better, with 95 % intervals. Green helps and red harms after the "
+    "correction, grey is neither."
 )
 ALT: Final = "A table of methods and tasks, coloured by whether a method helps or harms."
 
