@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from _thread import interrupt_main
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Timer
@@ -55,7 +54,7 @@ def termination(kept: str) -> Iterator[None]:
         if lost.exc_type is not SystemExit:
             usual(lost)
             return
-        later = Timer(MOMENT, interrupt_main, (signal.SIGTERM,))
+        later = Timer(MOMENT, os.kill, (os.getpid(), signal.SIGTERM))
         later.daemon = True
         later.start()
 

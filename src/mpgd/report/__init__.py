@@ -60,10 +60,10 @@ def write(folder: Path | None, file: Path, studies: Sequence[Experiment] = ()) -
         raise ValueError(f"a report is an .html or .md file, or a folder, got {file.name!r}")
     if not file.suffix:
         file = _folder(file)
-    check_place(file)
     every = [*catalogue(), *studies]
     shelf = sort(unpack(PUBLISHED), every) if folder is None else read(folder, every)
     how = f"mpgd report {'results' if folder else '--published'} -o {file.name}"
+    check_place(file)
     with _kept():
         page = build(shelf, how, every)
         files = RENDERERS[file.suffix](page, file.name)
