@@ -123,8 +123,8 @@ def _caption(tail: Record) -> str:
     return (
         f"Figure 1 of the paper at γ = {GAMMA}, with both sign rules: an orbit, its laminar phases "
         f"({tail.metrics['visits']:,} of them), its values, and densities of scaled sums with the "
-        "claimed and the symmetric limit; where there are spikes at the ends, they are runs in one "
-        "laminar phase throughout, whose sum is ±c₀ k^(1−γ)."
+        "claimed and the symmetric limit; spikes at the ends, where there are any, are sums over "
+        "one laminar phase alone."
     )
 
 
