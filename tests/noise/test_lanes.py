@@ -10,14 +10,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tests.noise.integer_reference import Reference
 
 import mpgd
 from mpgd import ChaoticNoise
+from mpgd.noise.counter import hash_elements, signed, upper_bits
+from mpgd.noise.memoryless import integers, normal_driver
+from mpgd.noise.rounding import RANDOM_BITS
 from mpgd.noise.word import LONG, MAGNITUDE, ONE
 
 numba = pytest.importorskip("numba", reason="these need numba: pip install 'mpgd[fast]'")
 fused = pytest.importorskip("mpgd.noise.engines.fused")
+normals = pytest.importorskip("mpgd.noise.engines.normals")
+packing = pytest.importorskip("mpgd.noise.engines.packing")
 vectors = pytest.importorskip("mpgd.noise.engines.vectors")
 
 ODD = [0, 1, ONE - 1, ONE, ONE + 1, LONG - ONE, LONG - 1, LONG, LONG + 1, MAGNITUDE]
@@ -30,13 +36,13 @@ def kernel(advance_block: Any) -> Any:
 
     @numba.njit
     def run(words: Any, out: Any, first: Any, key: Any, table: Any, rule: Any, values: Any) -> None:
-        advance_block(words, out, fused.make_room(), first, key, table, rule, values)
+        advance_block(words, out, first, key, table, rule, values)
 
     return run
 
 
 @fused.inlined
-def one_by_one(words, out, room, first, key, table, rule, values):  # type: ignore[no-untyped-def]
+def one_by_one(words, out, first, key, table, rule, values):  # type: ignore[no-untyped-def]
     fused.advance_rest(words, out, 0, first, key, table, rule, values)
 
 
@@ -102,6 +108,33 @@ def test_all_ways_cut_phases_alike(longest: int, ways: dict[str, Any]) -> None:
         noise = ChaoticNoise(0.95, longest=longest)
         way(words, np.empty(512), np.uint64(0), np.uint64(5), *split(noise))
         assert np.array_equal(words, cut), name
+
+
+@pytest.mark.parametrize("first", [2**32 - 513, 2**32 - 512, 2**32 - 511, 2**32 - 1, 5 * 2**32])
+def test_indices_may_pass_two_to_the_32(first: int, ways: dict[str, Any]) -> None:
+    """A vector takes the upper half of all its indices from the first of its block."""
+    start = np.linspace(1, ONE - 1, 512).astype(np.uint32)
+    expected = Reference(0.7).step(start, first + np.arange(512), 5)[1]
+    for name, way in ways.items():
+        words = start.copy()
+        way(words, np.empty(512), np.uint64(first), np.uint64(5), *split(ChaoticNoise(0.7)))
+        assert np.array_equal(words, expected), name
+
+
+@pytest.mark.parametrize("first", [2**32 - 24, 2**32 - 20, 2**32])
+def test_normal_numbers_and_bits_do_so_too(first: int) -> None:
+    driver, key, index = normal_driver(1.0), 2**63 + 11, first + torch.arange(29)
+
+    @numba.njit
+    def run(out: Any, random: Any, first: Any, key: Any, table: Any, unit: float) -> None:
+        normals.write_normals(out, first, key, table, unit)
+        packing.draw_bits(random, first, key)
+
+    out, random = np.empty(29), np.empty(29, np.uint32)
+    run(out, random, np.uint64(first), np.uint64(key), driver.table, 1.0)
+    assert np.array_equal(out, integers(index, signed(key)).numpy())
+    expected = upper_bits(hash_elements(index, signed(key)), RANDOM_BITS)
+    assert np.array_equal(random, expected.numpy())
 
 
 @pytest.mark.parametrize("inside", [True, False])

@@ -14,7 +14,15 @@ from typing import Any
 import numpy as np
 
 from mpgd.noise.engines.compiled import inlined, jitted
-from mpgd.noise.engines.fused import BLOCK, Floats, driver_key, make_room, step_key
+from mpgd.noise.engines.fused import (
+    BLOCK,
+    Floats,
+    array_at,
+    block_of,
+    driver_key,
+    step_key,
+    unowned,
+)
 from mpgd.noise.engines.intrinsics import pointer
 from mpgd.noise.engines.packing import draw_bits, pack_by_chance, pack_nearest, unpack
 from mpgd.noise.rounding import DRIVER
@@ -28,7 +36,7 @@ from mpgd.optim.kernels import (
     TURN,
     X,
     accumulate_block,
-    array_at,
+    borrowed,
     descend_block,
     displace_block,
     lead_block,
@@ -94,17 +102,18 @@ def step_half_rows(
     ``kind`` is (whether they are bfloat16, whether they are rounded stochastically, the first
     perturbed step); the other arguments are those of that function.
     """
-    room, scratch, random = make_room(), np.empty(2 * BLOCK, np.float32), np.empty(BLOCK, np.uint32)
     x, g, d, b = (
-        np.empty(BLOCK, np.float32),
-        np.empty(BLOCK, np.float32),
-        np.empty(BLOCK, np.float32),
-        np.empty(BLOCK, np.float32),
+        block_of(np.float32),
+        block_of(np.float32),
+        block_of(np.float32),
+        block_of(np.float32),
     )
-    m, n = np.full(BLOCK, shared, np.float32), np.zeros(BLOCK, np.float32)
+    m, n, random = block_of(np.float32), block_of(np.float32), block_of(np.uint32)
+    m[:], n[:] = shared, 0
+    driver0, driver1 = borrowed(driver0), borrowed(driver1)
     multiplies, directs, is_bfloat = draws_m or has_shared, how[1][0], kind[0]
     before = 0
-    for row in rows:
+    for row in unowned(rows):
         begin, end = within(row, before, first, last)
         before += row[LENGTH]
         parameter, other, buffer = halves_at(row, X), halves_at(row, OTHER), halves_at(row, BUFFER)
@@ -116,9 +125,9 @@ def step_half_rows(
             if multiplies or not displaces:
                 unpack(other[left:right], g, is_bfloat)
             if draws_m:
-                write_term(m, scratch, room, row, 0, twins, left, right, driver0)
+                write_term(m, row, 0, twins, left, right, driver0)
             if draws_n:
-                write_term(n, scratch, room, row, 1, twins, left, right, driver1)
+                write_term(n, row, 1, twins, left, right, driver1)
             if displaces:
                 displace_block(x[:size], g, m, n, multiplies, draws_n)
             elif directs:

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import numba
 import numpy as np
 
 from mpgd.noise.engines.compiled import inlined, jitted
@@ -31,11 +30,13 @@ from mpgd.noise.engines.fused import (
     Floats,
     Words,
     advance_block,
+    array_at,
+    block_of,
     driver_key,
-    make_room,
     step_key,
+    unowned,
 )
-from mpgd.noise.engines.intrinsics import pointer
+from mpgd.noise.engines.intrinsics import pointer, prefetch
 from mpgd.noise.engines.normals import write_normals
 from mpgd.optim.rows import Row
 
@@ -50,8 +51,7 @@ TURN: Final = Row._fields.index("turn")
 BUFFER: Final = Row._fields.index("buffer")
 FRESH: Final = Row._fields.index("fresh")
 TWIN: Final = 2  # driver k has driver k + 2 as its twin
-
-array_at: Any = numba.carray  # type: ignore[attr-defined]
+LINE: Final = 64  # bytes of a line of the cache
 
 _u = np.uint64
 
@@ -69,6 +69,21 @@ def key_of(row: Any, number: int) -> Any:
 
 
 @inlined
+def prefetch_block(x: Floats, other: Floats, left: int, right: int) -> None:
+    """Ask for the memory of a block, which then comes while its noise is made."""
+    for i in range(left, right, LINE // x.itemsize):
+        prefetch(x, i)
+        prefetch(other, i)
+
+
+@inlined
+def borrowed(driver: Any) -> Any:
+    """Return a driver whose table has no owner here."""
+    table, rule, scaled, is_normal = driver
+    return unowned(table), rule, scaled, is_normal
+
+
+@inlined
 def within(row: Any, before: int, first: int, last: int) -> Any:
     """Return where a part of all rows begins and ends in a row that ``before`` elements precede."""
     return max(first - before, 0), min(last - before, row[LENGTH])
@@ -77,8 +92,6 @@ def within(row: Any, before: int, first: int, last: int) -> Any:
 @jitted
 def write_term(
     out: Floats,
-    scratch: Floats,
-    room: Any,
     row: Any,
     number: int,
     twins: bool,
@@ -89,28 +102,25 @@ def write_term(
     """Write a driver's term for the elements from ``left`` to ``right``, less its twin's.
 
     ``driver`` is (table, rule, strength times c0 and c1, whether it is normal). The difference of
-    twins is taken in the parameter's precision, from two buffers of their own.
+    twins is taken in the parameter's precision.
     """
     table, rule, scaled, is_normal = driver
     if is_normal:
-        write_normal_term(out, scratch, row, number, twins, left, right, table, scaled[0])
+        write_normal_term(out, row, number, twins, left, right, table, scaled[0])
         return
     start, orbit = _u(row[OFFSET] + left), orbit_of(row, number)
-    if not twins:
-        advance_block(orbit[left:right], out, room, start, key_of(row, number), table, rule, scaled)
-        return
-    twin, other = orbit_of(row, number + TWIN), scratch[BLOCK:]
-    keys = key_of(row, number), key_of(row, number + TWIN)
-    advance_block(orbit[left:right], scratch, room, start, keys[0], table, rule, scaled)
-    advance_block(twin[left:right], other, room, start, keys[1], table, rule, scaled)
-    for i in range(right - left):
-        out[i] = scratch[i] - other[i]
+    advance_block(orbit[left:right], out, start, key_of(row, number), table, rule, scaled)
+    if twins:
+        twin, other = orbit_of(row, number + TWIN), block_of(out.dtype)
+        key = key_of(row, number + TWIN)
+        advance_block(twin[left:right], other, start, key, table, rule, scaled)
+        for i in range(right - left):
+            out[i] = out[i] - other[i]
 
 
 @inlined
 def write_normal_term(
     out: Floats,
-    scratch: Floats,
     row: Any,
     number: int,
     twins: bool,
@@ -120,10 +130,11 @@ def write_normal_term(
     unit: float,
 ) -> None:
     """Do the same for a normal noise, where the integer 1 stands for ``unit``."""
-    start, size, other = _u(row[OFFSET] + left), right - left, scratch[BLOCK:]
-    write_normals(out[:size], scratch, start, key_of(row, number), table, unit)
+    start, size = _u(row[OFFSET] + left), right - left
+    write_normals(out[:size], start, key_of(row, number), table, unit)
     if twins:
-        write_normals(other[:size], scratch, start, key_of(row, number + TWIN), table, unit)
+        other = block_of(out.dtype)
+        write_normals(other[:size], start, key_of(row, number + TWIN), table, unit)
         for i in range(size):
             out[i] = out[i] - other[i]
 
@@ -230,11 +241,11 @@ def step_rows(
         driver0: the constants of the multiplicative driver.
         driver1: those of the additive one.
     """
-    room, scratch = make_room(), np.empty(2 * BLOCK, like.dtype)
-    m, n = np.full(BLOCK, shared, like.dtype), np.zeros(BLOCK, like.dtype)
-    multiplies, directs, d = draws_m or has_shared, how[1][0], np.empty(BLOCK, like.dtype)
-    before = 0
-    for row in rows:
+    m, n, d = block_of(like.dtype), block_of(like.dtype), block_of(like.dtype)
+    m[:], n[:] = shared, 0
+    driver0, driver1 = borrowed(driver0), borrowed(driver1)
+    multiplies, directs, before = draws_m or has_shared, how[1][0], 0
+    for row in unowned(rows):
         begin, end = within(row, before, first, last)
         before += row[LENGTH]
         x = array_at(pointer(row[X]), (row[LENGTH],), like.dtype)
@@ -242,10 +253,11 @@ def step_rows(
         b = array_at(pointer(row[BUFFER]), (row[LENGTH],), like.dtype)
         for left in range(begin, end, BLOCK):
             right = min(left + BLOCK, end)
+            prefetch_block(x, other, left, right)
             if draws_m:
-                write_term(m, scratch, room, row, 0, twins, left, right, driver0)
+                write_term(m, row, 0, twins, left, right, driver0)
             if draws_n:
-                write_term(n, scratch, room, row, 1, twins, left, right, driver1)
+                write_term(n, row, 1, twins, left, right, driver1)
             if displaces:
                 displace_block(x[left:right], other[left:right], m, n, multiplies, draws_n)
             elif directs:

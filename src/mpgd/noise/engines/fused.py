@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
@@ -22,11 +23,14 @@ from mpgd.noise.counter import MULTIPLIER, STRIDE
 from mpgd.noise.driver import Driver
 from mpgd.noise.engines.compiled import inlined, jitted
 from mpgd.noise.engines.intrinsics import (
+    PLACE_BITS,
     count_down_and_mark,
     count_down_and_pack,
     draw,
     leading_zeros,
+    pointer,
     send_on,
+    stack,
     trailing_zeros,
 )
 from mpgd.noise.engines.vectors import LANES, PACKS, WIDE
@@ -45,7 +49,12 @@ from mpgd.noise.word import (
 Floats = NDArray[Any]
 Words = NDArray[np.uint32]
 
-BLOCK: Final = 512
+BLOCK: Final = 1 << PLACE_BITS
+_SLOTS: Final = BLOCK + LANES  # vectors are written whole, so there is room for one more
+_WORDS_ROOM, _LONGS_ROOM, _MARKS_ROOM = 4 * _SLOTS, 8 * _SLOTS, 2 * (BLOCK // LANES)  # in bytes
+_BLOCK_ROOM: Final = 8 * BLOCK
+
+array_at: Any = numba.carray  # type: ignore[attr-defined]
 
 _u = np.uint64
 _MULTIPLIER, _STRIDE = _u(MULTIPLIER), _u(STRIDE)
@@ -119,18 +128,46 @@ def encoded(b: Any, largest: Any) -> Any:
 
 
 @inlined
-def make_room() -> Any:
-    """Return the buffers that `advance_block` works in.
+def in_lanes(first: Any, count: int, lanes: int) -> int:
+    """Return how many of ``count`` elements from the index ``first`` on are done in vectors.
 
-    They hold the packed words of a block, their places, their inputs U, and marks of who is in Z;
-    vectors are written whole, so there is room for one more.
+    The others are done one by one: those beyond the last whole vector, and all of them where
+    their indices do not share their upper half.
+    """
+    carries = (first & _LOW_HALF) + _u(count) > _LOW_HALF
+    return 0 if carries else count - count % lanes
+
+
+@inlined
+def make_room() -> Any:
+    """Return the buffers for the visits of a block.
+
+    They hold the packed words, their places, their inputs U, the rows of these, and marks of who is
+    in Z. Like all buffers of the kernels they lie on the stack: an array of numba's own counts its
+    references, with atomic instructions, wherever it is handed on.
     """
     return (
-        np.empty(BLOCK + LANES, np.uint32),
-        np.empty(BLOCK + LANES, np.uint32),
-        np.empty(BLOCK + LANES, np.uint64),
-        np.empty(BLOCK // LANES, np.uint16),
+        array_at(stack(_WORDS_ROOM), (_SLOTS,), np.uint32),
+        array_at(stack(_WORDS_ROOM), (_SLOTS,), np.uint32),
+        array_at(stack(_LONGS_ROOM), (_SLOTS,), np.uint64),
+        array_at(stack(_WORDS_ROOM), (_SLOTS,), np.int32),
+        array_at(stack(_MARKS_ROOM), (BLOCK // LANES,), np.uint16),
     )
+
+
+@inlined
+def block_of(dtype: Any) -> Any:
+    """Return room for the numbers of a block, on the stack."""
+    return array_at(stack(_BLOCK_ROOM), (BLOCK,), dtype)
+
+
+@inlined
+def unowned(array: Any) -> Any:
+    """Return an argument of a kernel without its owner, so that no references are counted.
+
+    Whoever called the kernel keeps the array until it returns.
+    """
+    return array_at(pointer(np.int64(array.ctypes.data)), array.shape, array.dtype)
 
 
 @inlined
@@ -152,16 +189,17 @@ def advance_rest(
 
 @jitted
 def advance_listed(
-    words: Words, out: Floats, room: Any, first: Any, key: Any, table: Any, rule: Any, values: Any
+    words: Words, out: Floats, first: Any, key: Any, table: Any, rule: Any, values: Any
 ) -> None:
     """Write the values of a block of at most 512 words and advance them, in place.
 
     ``rule`` is (threshold, product mask, largest magnitude), ``values`` (c0, c1), ``first`` the
     index of words[0].
     """
-    packed, places, _, marks = room
+    room = make_room()
+    packed, marks = room[0], room[4]
     masks = marks.view(np.uint64)  # four marks of sixteen words each
-    whole = len(words) - len(words) % LANES
+    whole = in_lanes(first, len(words), LANES)
     masks[:] = _ZERO
     for i in range(0, whole, LANES):
         count_down_and_mark(words, i, out, values[0], values[1], marks)
@@ -171,8 +209,8 @@ def advance_listed(
         while mask != _ZERO:
             place = _u(64 * j) + trailing_zeros(mask)
             mask &= mask - _UNIT
-            packed[count] = words[place] + np.uint32(ONE)  # it was counted down like all others
-            places[count] = np.uint32(place)
+            old = words[place] + np.uint32(ONE)  # it was counted down like all others
+            packed[count] = old | np.uint32(place << _FRACTION_BITS)
             count += _UNIT
     take_visits(words, np.int64(count), room, first, key, table, rule)
     advance_rest(words, out, whole, first, key, table, rule, values)
@@ -180,14 +218,12 @@ def advance_listed(
 
 @jitted
 def advance_packed(
-    words: Words, out: Floats, room: Any, first: Any, key: Any, table: Any, rule: Any, values: Any
+    words: Words, out: Floats, first: Any, key: Any, table: Any, rule: Any, values: Any
 ) -> None:
     """Do as `advance_listed`, where the CPU packs those in Z by itself."""
-    packed, places, _, _ = room
-    whole = len(words) - len(words) % LANES
-    count = 0
+    room, whole, count = make_room(), in_lanes(first, len(words), LANES), 0
     for i in range(0, whole, LANES):
-        count = count_down_and_pack(words, i, out, values[0], values[1], packed, places, count)
+        count = count_down_and_pack(words, i, out, values[0], values[1], room[0], count)
     take_visits(words, count, room, first, key, table, rule)
     advance_rest(words, out, whole, first, key, table, rule, values)
 
@@ -197,13 +233,13 @@ def take_visits(
     words: Words, count: int, room: Any, first: Any, key: Any, table: Any, rule: Any
 ) -> None:
     """Send ``count`` packed words on, eight at a time, and put them back into their places."""
-    packed, places, inputs, _ = room
+    packed, places, inputs, rows, _ = room
     for k in range(count, count + WIDE):
-        packed[k], places[k] = _IN_Z, 0  # the last eight may be fewer
+        packed[k] = _IN_Z  # the last eight may be fewer
     for k in range(0, count, WIDE):
-        draw(packed, places, k, first, key, rule[0], rule[1], inputs)
+        draw(packed, k, first, key, rule[0], rule[1], places, inputs, rows)
     for k in range(0, count, WIDE):
-        send_on(packed, k, inputs, table, rule[2])
+        send_on(packed, k, inputs, rows, table, rule[2])
     for k in range(count):
         words[places[k]] = packed[k]
 
@@ -225,10 +261,11 @@ def advance_values(
     c1: float,
 ) -> None:
     """Write the values of all words and advance them one step, in place."""
-    room, rule = make_room(), (threshold, product, largest)
+    words, values, table = unowned(words), unowned(values), unowned(table)
+    rule = (threshold, product, largest)
     for first in range(0, len(words), BLOCK):
         block, out = words[first : first + BLOCK], values[first : first + BLOCK]
-        advance_block(block, out, room, _u(offset + first), key, table, rule, (c0, c1))
+        advance_block(block, out, _u(offset + first), key, table, rule, (c0, c1))
 
 
 @jitted
@@ -246,13 +283,15 @@ def advance_copy(
     c1: float,
 ) -> None:
     """Write the values of all words, and the next words to ``following``."""
-    room, rule = make_room(), (threshold, product, largest)
+    words, following = unowned(words), unowned(following)
+    values, table = unowned(values), unowned(table)
+    rule = (threshold, product, largest)
     for first in range(0, len(words), BLOCK):
         block, out = following[first : first + BLOCK], values[first : first + BLOCK]
         old = words[first : first + BLOCK]
         for i in range(len(block)):  # numba copies a slice three times slower
             block[i] = old[i]
-        advance_block(block, out, room, _u(offset + first), key, table, rule, (c0, c1))
+        advance_block(block, out, _u(offset + first), key, table, rule, (c0, c1))
 
 
 @jitted
@@ -270,11 +309,12 @@ def advance_sums(
     c1: float,
 ) -> None:
     """Add the values of ``steps`` steps to ``sums``, step by step, and advance in place."""
-    room, values, rule = make_room(), np.empty(BLOCK, sums.dtype), (threshold, product, largest)
+    words, sums, table = unowned(words), unowned(sums), unowned(table)
+    values, rule = block_of(sums.dtype), (threshold, product, largest)
     for first in range(0, len(words), BLOCK):
         block, out = words[first : first + BLOCK], sums[first : first + BLOCK]
         for k in range(steps):
-            advance_block(block, values, room, _u(offset + first), keys[k], table, rule, (c0, c1))
+            advance_block(block, values, _u(offset + first), keys[k], table, rule, (c0, c1))
             for i in range(len(block)):
                 out[i] += values[i]
 

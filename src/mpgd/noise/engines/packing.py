@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mpgd.noise.engines.compiled import inlined, jitted
-from mpgd.noise.engines.fused import BLOCK, Floats, Words, hash_element
+from mpgd.noise.engines.fused import BLOCK, Floats, Words, hash_element, in_lanes
 from mpgd.noise.engines.intrinsics import hash_eight
 from mpgd.noise.engines.vectors import WIDE
 from mpgd.noise.rounding import (
@@ -49,9 +49,9 @@ _RANDOM_SHIFT = _u(64 - RANDOM_BITS)
 @inlined
 def draw_bits(random: Words, first: Any, key: Any) -> None:
     """Write the random bits of elements from the index ``first`` on."""
-    whole = len(random) - len(random) % WIDE
+    whole = in_lanes(first, len(random), WIDE)
     for i in range(0, whole, WIDE):
-        hash_eight(random, i, first, key, _RANDOM_SHIFT)
+        hash_eight(random, i, first, key, _RANDOM_SHIFT - _u(32))
     for i in range(whole, len(random)):
         random[i] = _w(hash_element(first + _u(i), key, _u(0)) >> _RANDOM_SHIFT)
 

@@ -1,9 +1,17 @@
-"""Writes vector instructions in LLVM's own language, for the intrinsics in `lanes`.
+"""Writes vector instructions in LLVM's own language, for `mpgd.noise.engines.intrinsics`.
 
-The arithmetic is that of `mpgd.noise.engines.tensor`, in lanes of 64 bits. What would break the
-bits: signed shifts to the right; X, t1 - bend or t2 above 2^32, because then the products lose
-their upper half; a fused or reordered floating-point operation in `first_return`, where the
-subtraction must be exact. LLVM does neither unless it is told to.
+The arithmetic is that of `mpgd.noise.engines.tensor`. Eight visits are eight lanes of 32 bits. A
+64-bit number is a pair of them, its low and its upper half; only products and the table's rows take
+lanes of 64 bits. Registers interleave two vectors within their own 128 bits, so whole numbers stand
+in `ORDER`, and taking their halves again restores the order at no cost:
+
+    halves      0 1 2 3 4 5 6 7
+    whole       0 1 4 5   2 3 6 7
+
+What would break the bits: signed shifts to the right; X, t1 - bend or t2 above 2^32, because then
+the products lose their upper half; a fused or reordered floating-point operation in `octaves`,
+where the subtraction must be exact (LLVM does neither unless it is told to); indices that differ in
+their upper half, because `hash` takes that half from the first (`fused.in_lanes` sees to it).
 """
 
 from __future__ import annotations
@@ -19,7 +27,6 @@ from mpgd.maps.rows import BEND_BITS, INPUT_BITS
 from mpgd.maps.tables import RETURN_ROW_BITS
 from mpgd.noise.counter import MULTIPLIER
 from mpgd.noise.word import (
-    DITHER_BITS,
     DRAWN_SHIFT,
     FAR,
     FRACTION,
@@ -30,17 +37,21 @@ from mpgd.noise.word import (
     ONE,
 )
 
-LANES: Final = 16  # words of 32 bits
-WIDE: Final = 8  # of 64 bits
-AHEAD: Final = 1024  # words; memory is asked for so far ahead, since hardware stops at a page
+LANES: Final = 16  # words that are counted down together
+WIDE: Final = 8  # words that take their visit together
+ORDER: Final = (0, 1, 4, 5, 2, 3, 6, 7)  # in which whole numbers stand
+AHEAD: Final = 512  # words; memory is asked for so far ahead, since hardware stops at a page
 
 BIT, BYTE, SHORT, INT, LONG_INT = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 FLOAT, DOUBLE, POINTER = ir.FloatType(), ir.DoubleType(), ir.PointerType()
 WORDS, CHOICE = ir.VectorType(INT, LANES), ir.VectorType(BIT, LANES)
-FEW, LONGS = ir.VectorType(INT, WIDE), ir.VectorType(LONG_INT, WIDE)
+FEW, LONGS, HALVES = ir.VectorType(INT, WIDE), ir.VectorType(LONG_INT, WIDE), WORDS
+PAIRS = ir.VectorType(LONG_INT, WIDE // 2)  # eight halves, two by two
 
 _LOW_HALF: Final = 2**32 - 1
-_BITS_OF_2_52: Final = (1023 + 52) << 52
+_LOW_M, _UPPER_M = MULTIPLIER & _LOW_HALF, MULTIPLIER >> 32
+_UPPER_BITS_OF_2_52: Final = (1023 + 52) << 20
+_LAST_ROW: Final = (1023 + INPUT_BITS - 1) << RETURN_ROW_BITS
 
 
 def has_features(*names: str) -> bool:
@@ -61,21 +72,19 @@ class Code:
     def __init__(self, context: Any, builder: Any, signature: Any, args: Any) -> None:
         self.context, self.builder, self.signature, self.args = context, builder, signature, args
 
-    def count_down(self, i: Any, c0: Any, c1: Any) -> tuple[Any, Any]:
-        """Count the words of argument 0 down and write their values to argument 2.
+    def count_down(self, i: Any, c0: Any, c1: Any, kind: Any = WORDS) -> tuple[Any, Any]:
+        """Count words of argument 0 down from ``i`` on and write their values to argument 2.
 
         Return the old words and which of them were in Z.
         """
         builder = self.builder
-        old = self.load(self.place(0, i), WORDS)
-        self.prefetch(self.place(0, builder.add(i, ir.Constant(LONG_INT, AHEAD))))
-        q, negative = builder.and_(old, words(MAGNITUDE)), builder.and_(old, words(NEGATIVE))
-        in_Z = builder.icmp_signed("<", q, words(ONE))
+        old = self.load(self.place(0, i), kind)
+        q, negative = builder.and_(old, equal(MAGNITUDE, kind)), self.sign_bit(old)
+        in_Z = builder.icmp_signed("<", q, equal(ONE, kind))
         self.store(self.values(in_Z, negative, c0, c1), self.place(2, i))
-        is_long = builder.icmp_signed(">", q, words(LONG))
-        self.store(
-            builder.sub(old, builder.select(is_long, words(1), words(ONE))), self.place(0, i)
-        )
+        is_long = builder.icmp_signed(">", q, equal(LONG, kind))
+        step = builder.select(is_long, equal(1, kind), equal(ONE, kind))
+        self.store(builder.sub(old, step), self.place(0, i))
         return old, in_Z
 
     def values(self, in_Z: Any, negative: Any, c0: Any, c1: Any) -> Any:
@@ -84,82 +93,150 @@ class Code:
         if single:
             c0, c1 = (builder.fptrunc(c, FLOAT) for c in (c0, c1))
         number, bits = (FLOAT, INT) if single else (DOUBLE, LONG_INT)
-        numbers, patterns = ir.VectorType(number, LANES), ir.VectorType(bits, LANES)
+        numbers, patterns = (ir.VectorType(kind, negative.type.count) for kind in (number, bits))
         value = builder.select(in_Z, self.spread(c1, numbers), self.spread(c0, numbers))
         if not single:
-            shift = ir.Constant(patterns, [ir.Constant(bits, 32)] * LANES)
-            negative = builder.shl(builder.zext(negative, patterns), shift)
+            negative = builder.shl(builder.zext(negative, patterns), equal(32, patterns))
         return builder.bitcast(builder.xor(builder.bitcast(value, patterns), negative), numbers)
 
-    def hash(self, index: Any, key: Any, salt: Any) -> Any:
-        """Return `counter.hash_elements`."""
-        builder, multiplier = self.builder, longs(MULTIPLIER)
-        h = builder.xor(builder.mul(builder.xor(index, key), multiplier), salt)
+    def sign_bit(self, word: Any) -> Any:
+        """Return words without their magnitude."""
+        return self.builder.and_(word, equal(NEGATIVE, word.type))
+
+    def hash(self, first: Any, place: Any, key: Any, salt: Any = None) -> tuple[Any, Any]:
+        """Return `counter.hash_elements` of the indices first + place, as low and upper halves.
+
+        ``salt`` belongs to the upper half.
+        """
+        return (
+            self._hash_whole(first, place, key, salt)
+            if PACKS_IN_ONE or not PACKS
+            else (self._hash_halves(first, place, key, salt))
+        )
+
+    def _hash_whole(self, first: Any, place: Any, key: Any, salt: Any) -> tuple[Any, Any]:
+        builder, multiplier = self.builder, equal(MULTIPLIER, LONGS)
+        index = builder.add(builder.zext(place, LONGS), self.spread(first, LONGS))
+        h = builder.mul(builder.xor(index, self.spread(key, LONGS)), multiplier)
+        if salt is not None:
+            h = builder.xor(h, builder.shl(builder.zext(salt, LONGS), equal(32, LONGS)))
         for _ in range(2):
-            h = builder.mul(builder.xor(h, builder.lshr(h, longs(32))), multiplier)
-        return h
+            h = builder.mul(builder.xor(h, builder.lshr(h, equal(32, LONGS))), multiplier)
+        return builder.trunc(h, FEW), builder.trunc(builder.lshr(h, equal(32, LONGS)), FEW)
 
-    def hash_from(self, first: Any, key: Any) -> Any:
-        """Return the hashes of eight elements from ``first`` on, without a salt."""
-        lanes = ir.Constant(LONGS, [ir.Constant(LONG_INT, lane) for lane in range(WIDE)])
-        index = self.builder.add(self.spread(first, LONGS), lanes)
-        return self.hash(index, self.spread(key, LONGS), longs(0))
+    def _hash_halves(self, first: Any, place: Any, key: Any, salt: Any) -> tuple[Any, Any]:
+        """Do the same with products of halves, where the CPU has none of 64 bits.
 
-    def input(self, f: Any, h: Any) -> Any:
-        """Return U, the argument of B."""
+        The upper half of the first product's left side is the same for all.
+        """
         builder = self.builder
-        drawn = builder.and_(builder.lshr(h, longs(DRAWN_SHIFT)), longs(FRACTION))
-        is_unknown = builder.icmp_unsigned("==", f, longs(0))
-        upper = builder.select(is_unknown, drawn, builder.sub(longs(FRACTION), f))
-        dither = builder.and_(builder.xor(h, builder.lshr(h, longs(32))), longs(_LOW_HALF))
-        return builder.or_(builder.shl(upper, longs(DITHER_BITS)), builder.or_(dither, longs(1)))
+        start, turned = builder.trunc(first, INT), builder.trunc(key, INT)
+        low = builder.xor(builder.add(place, self.spread(start, FEW)), self.spread(turned, FEW))
+        common = builder.lshr(builder.xor(first, key), ir.Constant(LONG_INT, 32))
+        common = builder.mul(builder.trunc(common, INT), ir.Constant(INT, _LOW_M))
+        low, upper = self._times(low, self.spread(common, FEW))
+        if salt is not None:
+            upper = builder.xor(upper, salt)
+        for _ in range(2):
+            low, upper = builder.xor(low, upper), builder.mul(upper, equal(_LOW_M, FEW))
+            low, upper = self._times(low, upper)
+        return low, upper
 
-    def first_return(self, number: int, U: Any) -> Any:
-        """Return B from the table in argument ``number``, with 32 bits behind the point.
+    def _times(self, low: Any, upper: Any) -> tuple[Any, Any]:
+        """Return the halves of low M + 2^32 upper."""
+        builder, multiplier = self.builder, equal(_LOW_M, PAIRS)
+        both = builder.bitcast(low, PAIRS)
+        even = builder.mul(builder.and_(both, equal(_LOW_HALF, PAIRS)), multiplier)
+        odd = builder.mul(builder.lshr(both, equal(32, PAIRS)), multiplier)
+        carried = self._shuffle(
+            builder.bitcast(even, FEW), builder.bitcast(odd, FEW), [1, 9, 3, 11, 5, 13, 7, 15]
+        )
+        upper = builder.add(upper, builder.mul(low, equal(_UPPER_M, FEW)))
+        return builder.mul(low, equal(_LOW_M, FEW)), builder.add(upper, carried)
 
-        The bits of U as a double are its octave, its row and X, one after the other. U becomes a
-        double as 2^52 + U, which has U for its low bits, minus 2^52; both are exact.
+    def input(self, f: Any, low: Any, upper: Any) -> tuple[Any, Any]:
+        """Return U, the argument of B, as low and upper halves, from a fraction and a hash."""
+        builder = self.builder
+        drawn = builder.and_(builder.lshr(low, equal(DRAWN_SHIFT, FEW)), equal(FRACTION, FEW))
+        is_unknown = builder.icmp_unsigned("==", f, equal(0, FEW))
+        above = builder.select(is_unknown, drawn, builder.xor(f, equal(FRACTION, FEW)))
+        return builder.or_(builder.xor(low, upper), equal(1, FEW)), above
+
+    def octaves(self, low: Any, upper: Any) -> Any:
+        """Return U as doubles: their bits are its octave, its row and X, one after the other.
+
+        U becomes a double as 2^52 + U, which has U for its low bits, minus 2^52; both are exact.
         """
         builder, doubles = self.builder, ir.VectorType(DOUBLE, WIDE)
+        raised = builder.or_(upper, equal(_UPPER_BITS_OF_2_52, FEW))
+        order = [half for lane in ORDER for half in (lane, WIDE + lane)]
+        whole = builder.bitcast(self._shuffle(low, raised, order), doubles)
         large = ir.Constant(doubles, [ir.Constant(DOUBLE, 2.0**52)] * WIDE)
-        raised = builder.bitcast(builder.or_(U, longs(_BITS_OF_2_52)), doubles)
-        bits = builder.bitcast(builder.fsub(raised, large), LONGS)
-        both = builder.lshr(bits, longs(52 - RETURN_ROW_BITS))  # exponent and row
-        row = builder.and_(both, longs(2**RETURN_ROW_BITS - 1))
-        # Octaves are counted down from U = 2^49 and rows up: (1072 - exponent) 2^7 + row.
-        last = longs((1023 + INPUT_BITS - 1) << RETURN_ROW_BITS)
-        row = builder.sub(builder.add(last, builder.add(row, row)), both)
-        c0, shape = self.rows(number, builder.add(row, row))
-        X = builder.and_(builder.lshr(bits, longs(52 - RETURN_ROW_BITS - 32)), longs(_LOW_HALF))
-        t2 = builder.and_(builder.lshr(shape, longs(32)), longs(2**BEND_BITS - 1))
-        bend = builder.lshr(builder.mul(X, t2), longs(32))
-        q = builder.and_(builder.sub(shape, bend), longs(_LOW_HALF))  # t1 - bend, t1 lies lowest
-        return builder.sub(c0, builder.lshr(builder.mul(X, q), builder.lshr(shape, longs(58))))
+        return builder.bitcast(builder.fsub(whole, large), LONGS)
+
+    def halves(self, whole: Any) -> list[Any]:
+        """Return the low and the upper halves of whole numbers."""
+        parts = self.builder.bitcast(whole, HALVES)
+        places = [ORDER.index(lane) for lane in range(WIDE)]
+        return [self._shuffle(parts, parts, [2 * at + odd for at in places]) for odd in (0, 1)]
+
+    def row_starts(self, bits: Any) -> Any:
+        """Return where the rows of such doubles begin in a table, less `2 _LAST_ROW` elements.
+
+        Octaves are counted down from U = 2^49 and rows up: (1072 - exponent) 2^7 + row.
+        """
+        builder = self.builder
+        both = builder.lshr(self.halves(bits)[1], equal(20 - RETURN_ROW_BITS, FEW))
+        row = builder.and_(both, equal(2**RETURN_ROW_BITS - 1, FEW))
+        number = builder.sub(builder.add(row, row), both)
+        return builder.add(number, number)
+
+    def first_return(self, number: int, starts: list[Any], bits: Any) -> Any:
+        """Return B from the table in argument ``number``, with 32 bits behind the point."""
+        builder = self.builder
+        c0, shape = self._rows(number, starts)
+        X = builder.lshr(bits, equal(52 - RETURN_ROW_BITS - 32, LONGS))
+        X = builder.and_(X, equal(_LOW_HALF, LONGS))
+        t2 = builder.lshr(shape, equal(32, LONGS))
+        t2 = builder.and_(t2, equal(2**BEND_BITS - 1, LONGS))
+        bend = builder.lshr(builder.mul(X, t2), equal(32, LONGS))
+        q = builder.and_(builder.sub(shape, bend), equal(_LOW_HALF, LONGS))  # t1 lies lowest
+        shift = builder.lshr(shape, equal(58, LONGS))
+        return builder.sub(c0, builder.lshr(builder.mul(X, q), shift))
 
     def encode(self, b: Any, largest: Any) -> Any:
         """Return `tensor.encode`."""
         builder = self.builder
-        n, short = builder.lshr(b, longs(32)), builder.lshr(b, longs(32 - FRACTION_BITS))
-        taken = builder.icmp_unsigned("==", builder.and_(short, longs(FRACTION)), longs(0))
-        short = builder.add(short, builder.zext(taken, LONGS))
-        long = builder.add(n, longs(LONG - FAR))
-        q = builder.select(builder.icmp_signed("<", n, longs(FAR)), short, long)
-        return builder.select(builder.icmp_signed(">", q, largest), largest, q)
+        n = self.halves(b)[1]
+        short = self.halves(builder.lshr(b, equal(32 - FRACTION_BITS, LONGS)))[0]
+        taken = builder.icmp_unsigned(
+            "==", builder.and_(short, equal(FRACTION, FEW)), equal(0, FEW)
+        )
+        short = builder.add(short, builder.zext(taken, FEW))
+        long = builder.add(n, equal(LONG - FAR, FEW))
+        q = builder.select(builder.icmp_signed("<", n, equal(FAR, FEW)), short, long)
+        return builder.select(builder.icmp_unsigned(">", q, largest), largest, q)
 
-    def rows(self, number: int, starts: Any) -> list[Any]:
-        """Return both words of eight rows that start at these elements of an argument.
+    def _rows(self, number: int, starts: list[Any]) -> list[Any]:
+        """Return both words of the rows that start at these elements, in `ORDER`.
 
-        Rows (a0 a1), (b0 b1), ... are joined to a0 a1 b0 b1 ... h0 h1, then dealt out in turn.
+        Rows (a0 a1) and (e0 e1) are joined to a0 a1 e0 e1, (b0 b1) and (f0 f1) to b0 b1 f0 f1; then
+        both are dealt out to a0 b0 e0 f0 and a1 b1 e1 f1, and so are c, d, g and h.
         """
-        parts = []
-        for lane in range(WIDE):
-            start = self.builder.extract_element(starts, ir.Constant(INT, lane))
-            parts.append(self.load(self.place(number, start), ir.VectorType(LONG_INT, 2)))
-        while len(parts) > 1:
-            both = range(2 * parts[0].type.count)
-            pairs = zip(parts[0::2], parts[1::2], strict=True)
-            parts = [self._shuffle(a, b, both) for a, b in pairs]
-        return [self._shuffle(parts[0], parts[0], range(odd, 2 * WIDE, 2)) for odd in (0, 1)]
+        row = ir.VectorType(LONG_INT, 2)
+        last = ir.Constant(LONG_INT, 2 * _LAST_ROW)
+        places = [self.place(number, self.builder.add(start, last)) for start in starts]
+        rows = [self.load(place, row) for place in places]
+        half = WIDE // 2
+        joined = [self._shuffle(rows[k], rows[k + half], range(4)) for k in range(half)]
+        parts = [
+            [
+                self._shuffle(joined[k], joined[k + 1], [odd, 4 + odd, 2 + odd, 6 + odd])
+                for k in (0, 2)
+            ]
+            for odd in (0, 1)
+        ]
+        return [self._shuffle(a, b, range(WIDE)) for a, b in parts]
 
     def place(self, number: int, index: Any) -> Any:
         """Return the address of an element of an array argument."""
@@ -184,7 +261,7 @@ class Code:
         """Ask for memory that is needed soon; it need not exist."""
         kind = ir.FunctionType(ir.VoidType(), [POINTER, INT, INT, INT])
         function = self._external("llvm.prefetch.p0", kind)
-        hints = [ir.Constant(INT, hint) for hint in (0, 3, 1)]  # to read, to keep, data
+        hints = [ir.Constant(INT, hint) for hint in (0, 2, 1)]  # to read, to the second-level cache, data
         self.builder.call(function, [place, *hints])
 
     def spread(self, number: Any, kind: Any) -> Any:
@@ -193,21 +270,16 @@ class Code:
         one = self.builder.insert_element(nothing, number, ir.Constant(INT, 0))
         return self._shuffle(one, nothing, [0] * kind.count)
 
-    def append_packed(self, chosen: Any, vectors: list[tuple[Any, int]], count: Any) -> Any:
-        """Store the chosen lanes of each vector side by side in its argument, from ``count`` on.
+    def append_packed(self, chosen: Any, vector: Any, number: int, count: Any) -> Any:
+        """Store the chosen lanes side by side in argument ``number``, from ``count`` on.
 
         Return the new count. Lanes that were not chosen are written behind and count for nothing.
         """
-        builder, size = self.builder, LANES if PACKS_IN_ONE else WIDE
-        for first in range(0, LANES, size):
-            part = range(first, first + size)
-            mask = builder.bitcast(self._shuffle(chosen, chosen, part), ir.IntType(size))
-            pack = self._compress if PACKS_IN_ONE else self._permute
-            for vector, number in vectors:
-                lanes = self._shuffle(vector, vector, part)
-                self.store(pack(lanes, mask), self.place(number, count))
-            count = builder.add(count, builder.zext(builder.ctpop(mask), LONG_INT))
-        return count
+        builder = self.builder
+        mask = builder.bitcast(chosen, ir.IntType(chosen.type.count))
+        pack = self._compress if PACKS_IN_ONE else self._permute
+        self.store(pack(vector, mask), self.place(number, count))
+        return builder.add(count, builder.zext(builder.ctpop(mask), LONG_INT))
 
     def _compress(self, vector: Any, mask: Any) -> Any:
         """Return the chosen lanes side by side, for AVX-512."""
@@ -218,24 +290,24 @@ class Code:
 
     def _permute(self, vector: Any, mask: Any) -> Any:
         """Return the chosen of eight lanes side by side, for AVX2: their order is looked up."""
-        builder, table = self.builder, self._orders()
-        at = builder.zext(mask, INT)
-        entry = builder.gep(table, [ir.Constant(INT, 0), at], source_etype=table.value_type)
+        builder = self.builder
+        entry = self.constant("mpgd_lane_orders", ORDERS, builder.zext(mask, LONG_INT), LONG_INT)
         order = builder.zext(self.load(entry, ir.VectorType(BYTE, WIDE)), FEW)
         function = self._external("llvm.x86.avx2.permd", ir.FunctionType(FEW, [FEW, FEW]))
         return builder.call(function, [vector, order])
 
-    def _orders(self) -> Any:
-        """Return a table that holds, for each mask of eight lanes, the chosen lanes in order."""
-        name, module = "mpgd_lane_orders", self.builder.module
-        if name not in module.globals:
-            kind = ir.ArrayType(LONG_INT, 256)
-            table = ir.GlobalVariable(module, kind, name)
+    def constant(self, name: str, numbers: list[int], index: Any, kind: Any = INT) -> Any:
+        """Return the address of an element of a table of constants."""
+        known = self.builder.module.globals
+        if name not in known:
+            table = ir.GlobalVariable(self.builder.module, ir.ArrayType(kind, len(numbers)), name)
             table.linkage, table.global_constant = "internal", True
             table.initializer = ir.Constant(
-                kind, [ir.Constant(LONG_INT, order(m)) for m in range(256)]
+                table.value_type, [ir.Constant(kind, number) for number in numbers]
             )
-        return module.globals[name]
+        table = known[name]
+        zero = ir.Constant(LONG_INT, 0)
+        return self.builder.gep(table, [zero, index], source_etype=table.value_type)
 
     def _shuffle(self, a: Any, b: Any, order: Any) -> Any:
         order = list(order)
@@ -252,11 +324,14 @@ def order(mask: int) -> int:
     return sum(lane << (8 * place) for place, lane in enumerate(chosen))
 
 
-def words(number: int) -> Any:
-    """Return sixteen equal integers of 32 bits."""
-    return ir.Constant(WORDS, [ir.Constant(INT, number)] * LANES)
+ORDERS: Final = [order(mask) for mask in range(1 << WIDE)]
 
 
-def longs(number: int) -> Any:
-    """Return eight equal integers of 64 bits."""
-    return ir.Constant(LONGS, [ir.Constant(LONG_INT, number)] * WIDE)
+def equal(number: int, kind: Any) -> Any:
+    """Return a vector of equal constants."""
+    return ir.Constant(kind, [ir.Constant(kind.element, number)] * kind.count)
+
+
+def counted(kind: Any, step: int = 1) -> Any:
+    """Return the vector 0, step, 2 step, ..."""
+    return ir.Constant(kind, [ir.Constant(kind.element, step * lane) for lane in range(kind.count)])
