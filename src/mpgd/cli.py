@@ -127,8 +127,8 @@ class Reproduce:
     def run(self) -> None:
         """Run the experiments one after the other, and write the report."""
         from mpgd.experiments.archive import restore
-        from mpgd.experiments.experiment import reproduce
         from mpgd.experiments.plan import announce, check_options, must_compile
+        from mpgd.experiments.runner import reproduce
 
         began, left_out = time.perf_counter(), {}
         terminal = Terminal(self.quiet, sys.stderr if self.json else None)

@@ -9,10 +9,10 @@ import pytest
 
 from mpgd import cli, report
 from mpgd.experiments import Context, load_file
-from mpgd.experiments.experiment import reproduce
+from mpgd.experiments.runner import reproduce
 
 STUDY = """
-from mpgd.experiments.comparison import Comparison
+from mpgd.experiments.content.tables import Comparison
 from mpgd.experiments.content.blocks import Text
 from mpgd.experiments.content.findings import judged
 from mpgd.experiments.content.tables import Setting, scheme_table

@@ -51,7 +51,7 @@ def test_an_option_is_refused_where_nobody_heeds_it_and_told_where_some_do(tmp_p
 
 @pytest.mark.skipif(not has_numba(), reason="needs numba")
 def test_a_first_compilation_is_foreseen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mpgd.experiments.banks import kernel
+    from mpgd.experiments import kernels
     from mpgd.noise.engines import fused
 
     class Fresh:
@@ -60,7 +60,7 @@ def test_a_first_compilation_is_foreseen(tmp_path: Path, monkeypatch: pytest.Mon
             self.__qualname__ = "advance_0123"
 
     names = ("advance_values", "advance_copy", "advance_sums")
-    for module, name in [(kernel, "advance_tensors"), *((fused, name) for name in names)]:
+    for module, name in [(kernels, "advance_tensors"), *((fused, name) for name in names)]:
         monkeypatch.setattr(module, name, Fresh(tmp_path))
     assert must_compile()
     (tmp_path / "fused.advance_0123-214.py311.nbi").touch()

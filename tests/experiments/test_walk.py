@@ -10,8 +10,8 @@ from typing import Any
 
 import mpgd
 from mpgd.experiments import Context, load
-from mpgd.experiments.data.small import airfoil
-from mpgd.experiments.experiment import reproduce
+from mpgd.experiments.data.sources import airfoil
+from mpgd.experiments.runner import reproduce
 
 SOURCE = Path(mpgd.__file__).parent
 PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"

@@ -12,10 +12,9 @@ from mpgd import cli
 from mpgd.experiments import PROTOCOLS, Context, Silent
 from mpgd.experiments.airfoil import EXPERIMENT, training
 from mpgd.experiments.airfoil import runs as airfoil
-from mpgd.experiments.data.small import AIRFOIL
-from mpgd.experiments.data.small import airfoil as load_split
-from mpgd.experiments.data.sources import DataError
-from mpgd.experiments.experiment import reproduce
+from mpgd.experiments.data.sources import AIRFOIL, DataError
+from mpgd.experiments.data.sources import airfoil as load_split
+from mpgd.experiments.runner import reproduce
 from mpgd.experiments.statistics import by_scheme, by_seed
 
 

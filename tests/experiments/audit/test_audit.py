@@ -22,12 +22,13 @@ from mpgd.experiments.audit.runs import CORRECTED, STUDIES, TOGETHER
 from mpgd.experiments.banks import released
 from mpgd.experiments.banks.bank import levels, perturbations
 from mpgd.experiments.banks.released import SWITCHES
-from mpgd.experiments.data.small import airfoil as load_airfoil
 from mpgd.experiments.data.sources import Split
+from mpgd.experiments.data.sources import airfoil as load_airfoil
 from mpgd.experiments.ecg import runs as ecg
 from mpgd.experiments.ecg import training as ecg_training
-from mpgd.experiments.experiment import Table, reproduce
+from mpgd.experiments.experiment import Table
 from mpgd.experiments.nets.layout import Layout, mean_square
+from mpgd.experiments.runner import reproduce
 from mpgd.experiments.store import Run
 from mpgd.experiments.training import Problem, train
 from mpgd.experiments.valley import runs as valley

@@ -24,8 +24,8 @@ from mpgd.experiments.compare.noises import Noises
 from mpgd.experiments.compare.runs import Size, choose, stage
 from mpgd.experiments.compare.tasks import BY_NAME as TASKS_BY_NAME
 from mpgd.experiments.compare.tasks import TASKS, Task
-from mpgd.experiments.experiment import reproduce
 from mpgd.experiments.nets.layout import Layout
+from mpgd.experiments.runner import reproduce
 from mpgd.experiments.store import Run
 
 SIZE = Size(

@@ -13,7 +13,7 @@ from mpgd.experiments import EXPERIMENTS, Context, find, load
 from mpgd.experiments.driver import EXPERIMENT
 from mpgd.experiments.driver import training as noise
 from mpgd.experiments.driver.runs import Sizes
-from mpgd.experiments.experiment import reproduce
+from mpgd.experiments.runner import reproduce
 
 SMALL = Sizes(50, (100, 2000), count=4000, orbits=20_000, rounds=20, begun=4000, begun_steps=100)
 

@@ -13,7 +13,6 @@ from mpgd import ChaoticNoise, GaussianNoise
 from mpgd.curvature import hessian_trace
 from mpgd.experiments import Context, Silent
 from mpgd.experiments.content.blocks import Table
-from mpgd.experiments.experiment import reproduce
 from mpgd.experiments.generalization import EXPERIMENT, runs, training
 from mpgd.experiments.generalization.nets import (
     Data,
@@ -25,6 +24,7 @@ from mpgd.experiments.generalization.nets import (
 from mpgd.experiments.generalization.runs import GAMMAS, SCHEMES, Size, Training
 from mpgd.experiments.generalization.section import COLUMNS, blocks
 from mpgd.experiments.generalization.verdicts import fitted_change, judged
+from mpgd.experiments.runner import reproduce
 
 SMALL = Training(eta=0.5, strength=0.002, steps=1040, hidden=3, every=20, coordinates=5, probes=2)
 SIZE = Size({"digits": SMALL}, 3)

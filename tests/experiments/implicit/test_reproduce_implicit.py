@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from mpgd.experiments import Context
-from mpgd.experiments.experiment import reproduce
 from mpgd.experiments.implicit import EXPERIMENT, training
 from mpgd.experiments.implicit import runs as implicit
 from mpgd.experiments.implicit.runs import PROBLEMS, Case, Counts, cases
 from mpgd.experiments.implicit.section import deviation, verdict
+from mpgd.experiments.runner import reproduce
 
 SMALL = Counts(small=4000, network=600, ratio=(5, 20, 80))
 

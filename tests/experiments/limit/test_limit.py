@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from mpgd.experiments import Context
-from mpgd.experiments.experiment import reproduce
 from mpgd.experiments.limit import EXPERIMENT, training
 from mpgd.experiments.limit import runs as limit
 from mpgd.experiments.limit.further_section import rate
 from mpgd.experiments.limit.runs import LOSSES, SIZES, Further, Sizes
+from mpgd.experiments.runner import reproduce
 from mpgd.experiments.store import Record
 
 FEW = Further(

@@ -6,8 +6,7 @@ from math import sqrt
 from typing import Final
 
 from mpgd.experiments import Context
-from mpgd.experiments.data.small import AIRFOIL
-from mpgd.experiments.data.sources import is_available
+from mpgd.experiments.data.sources import AIRFOIL, is_available
 from mpgd.experiments.schema import Needs
 from mpgd.experiments.store import Run
 from mpgd.noise import ChaoticNoise, GaussianNoise
