@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mpgd import cli, report
-from mpgd.experiments import Context, load_file
-from mpgd.experiments.runner import reproduce
+from mpgd.experiments import load_file
+from mpgd.experiments.runner import Context, reproduce
 
 STUDY = """
 from mpgd.experiments.content.tables import Comparison

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mpgd.experiments import Context
 from mpgd.experiments.experiment import Experiment
-from mpgd.experiments.runner import runs_of
+from mpgd.experiments.runner import Context, runs_of
 from mpgd.noise.engines import has_numba
 
 

@@ -7,14 +7,13 @@ written before the first run: `docs/compare-protocol.md`.
 
 from functools import partial
 
-from mpgd.experiments import Context
 from mpgd.experiments.compare.runs import FULL, Size, run_stages, tasks
 from mpgd.experiments.compare.section import blocks, told
 from mpgd.experiments.compare.tasks import BY_NAME
 from mpgd.experiments.compare.training import LARGEST, train
 from mpgd.experiments.data.sources import AIRFOIL, ECG5000, obtain
 from mpgd.experiments.experiment import Experiment, Part
-from mpgd.experiments.runner import draw, tell
+from mpgd.experiments.runner import Context, draw, tell
 from mpgd.experiments.schema import Needs
 
 SOURCES = {"airfoil": AIRFOIL, "ecg": ECG5000, "plateau": ECG5000}
