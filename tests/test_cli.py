@@ -18,7 +18,7 @@ from tests.conftest import hear_interrupts
 
 import mpgd
 from mpgd import cli, experiments
-from mpgd.experiments import Context
+from mpgd.experiments.runner import Context
 
 COMMAND = [sys.executable, "-m", "mpgd.cli"]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mpgd import cli
-from mpgd.experiments import Context
+from mpgd.experiments.runner import Context
 
 COMMAND = [sys.executable, "-m", "mpgd.cli"]
 

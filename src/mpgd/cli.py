@@ -31,7 +31,7 @@ from mpgd.endings import (
     termination,
     usage_errors,
 )
-from mpgd.experiments import EXPERIMENTS, PROTOCOLS, USUAL, Context, check_protocol, find, load
+from mpgd.experiments import EXPERIMENTS, PROTOCOLS, USUAL, check_protocol, find, load
 from mpgd.experiments.store import installed, versions
 from mpgd.files import cache_folder, check_place
 from mpgd.parameters import check_integer
@@ -127,8 +127,8 @@ class Reproduce:
     def run(self) -> None:
         """Run the experiments one after the other, and write the report."""
         from mpgd.experiments.archive import restore
-        from mpgd.experiments.experiment import reproduce
         from mpgd.experiments.plan import announce, check_options, must_compile
+        from mpgd.experiments.runner import Context, reproduce
 
         began, left_out = time.perf_counter(), {}
         terminal = Terminal(self.quiet, sys.stderr if self.json else None)

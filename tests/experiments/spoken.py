@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-from mpgd.experiments import Silent
+from mpgd.experiments.runner import Silent
+
+Rows = list[list[str]]
 
 
 class Spoken(Silent):
@@ -12,12 +14,17 @@ class Spoken(Silent):
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.tables: dict[str, Any] = {}
+        self.every: list[tuple[str, list[str], Rows]] = []  # tables: title, headings, rows
+
+    @property
+    def tables(self) -> dict[str, Rows]:
+        """The rows of each table, by its title."""
+        return {title: rows for title, _, rows in self.every}
 
     def say(self, text: str) -> None:
         """Keep one line."""
         self.lines.append(text)
 
-    def table(self, title: str, columns: Any, rows: Any) -> None:
+    def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Keep a table."""
-        self.tables[title] = list(rows)
+        self.every.append((title, list(columns), [list(row) for row in rows]))

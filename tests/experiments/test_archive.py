@@ -142,7 +142,7 @@ def test_the_command_trains_only_what_the_published_results_lack(
     monkeypatch.setattr(archive.restore, "__defaults__", (file,))
     trained: list[Run] = []
     monkeypatch.setattr(
-        "mpgd.experiments.experiment.reproduce",
+        "mpgd.experiments.runner.reproduce",
         lambda study, context: trained.extend(run for run in runs if not context.store.has(run)),
     )
     monkeypatch.setattr(cli, "write_report", lambda *given: {})
@@ -157,7 +157,7 @@ def test_the_audit_takes_the_runs_it_shares_with_other_experiments(
     shared = load("valley").runs("corrected", [1])[:2]
     pack([record({}, run) for run in shared], tmp_path / "records.jsonl.xz")
     monkeypatch.setattr(archive.restore, "__defaults__", (tmp_path / "records.jsonl.xz",))
-    monkeypatch.setattr("mpgd.experiments.experiment.reproduce", lambda study, context: None)
+    monkeypatch.setattr("mpgd.experiments.runner.reproduce", lambda study, context: None)
     monkeypatch.setattr(cli, "write_report", lambda *given: {})
     assert cli.main(["reproduce", "audit", "--published", "--out", str(tmp_path)]) == 0
     assert "2 runs taken from the results" in capsys.readouterr().out

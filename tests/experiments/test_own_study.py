@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from mpgd import cli, report
-from mpgd.experiments import Context, load_file
-from mpgd.experiments.experiment import reproduce
+from mpgd.experiments import load_file
+from mpgd.experiments.runner import Context, reproduce
 
 STUDY = """
-from mpgd.experiments.comparison import Comparison
+from mpgd.experiments.content.tables import Comparison
 from mpgd.experiments.content.blocks import Text
 from mpgd.experiments.content.findings import judged
 from mpgd.experiments.content.tables import Setting, scheme_table

@@ -5,21 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.experiments.spoken import Spoken
 
-from mpgd.experiments import Context, load
+from mpgd.experiments import load
 from mpgd.experiments.plan import announce, check_options, must_compile, runs_of
+from mpgd.experiments.runner import Context
 from mpgd.noise.engines import has_numba
-
-
-class Heard:
-    """A reporter that keeps what is said."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def say(self, text: str) -> None:
-        """Keep a line."""
-        self.lines.append(text)
 
 
 def test_only_runs_that_the_store_lacks_are_announced(tmp_path: Path) -> None:
@@ -40,8 +31,8 @@ def test_a_run_that_two_lines_share_is_announced_once(tmp_path: Path) -> None:
 
 
 def test_an_option_is_refused_where_nobody_heeds_it_and_told_where_some_do(tmp_path: Path) -> None:
-    heard = Heard()
-    context = Context(tmp_path, heard, seeds=7)  # type: ignore[arg-type]
+    heard = Spoken()
+    context = Context(tmp_path, heard, seeds=7)
     check_options([load("digits"), load("limit")], context)
     assert heard.lines == ["--seeds has no effect on: limit"]
     with pytest.raises(ValueError, match="--seeds has no effect on limit; leave it out"):
@@ -51,7 +42,7 @@ def test_an_option_is_refused_where_nobody_heeds_it_and_told_where_some_do(tmp_p
 
 @pytest.mark.skipif(not has_numba(), reason="needs numba")
 def test_a_first_compilation_is_foreseen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mpgd.experiments.banks import kernel
+    from mpgd.experiments import kernels
     from mpgd.noise.engines import fused
 
     class Fresh:
@@ -60,7 +51,7 @@ def test_a_first_compilation_is_foreseen(tmp_path: Path, monkeypatch: pytest.Mon
             self.__qualname__ = "advance_0123"
 
     names = ("advance_values", "advance_copy", "advance_sums")
-    for module, name in [(kernel, "advance_tensors"), *((fused, name) for name in names)]:
+    for module, name in [(kernels, "advance_tensors"), *((fused, name) for name in names)]:
         monkeypatch.setattr(module, name, Fresh(tmp_path))
     assert must_compile()
     (tmp_path / "fused.advance_0123-214.py311.nbi").touch()

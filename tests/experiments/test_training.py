@@ -203,7 +203,7 @@ def test_mistakes_are_named(problem: Problem) -> None:
 def test_training_without_numba_is_the_same(
     problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The nets are those of `shallow`, which without numba are trained by tensor operations."""
+    """The nets are those of `kernels`, which without numba are trained by tensor operations."""
     h = FIXED | SCHEMES["symmetric"]
     everyone = [
         Run("test", "paper", name, FIXED | SCHEMES[name], seed)

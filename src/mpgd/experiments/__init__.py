@@ -2,9 +2,9 @@
 
     store, archive        results on disk, one by one or in one file
     statistics            what they say
-    runner/               what the store lacks, trained here, in processes or on a cluster
+    runner/               the loop of a study: what the store lacks, trained and told
     data/, nets/, banks/  data sets, many small nets as one, the noise of many runs at once
-    training              the loop in which many runs descend
+    training, kernels     the loop in which many runs descend, and what of it is compiled
     schemes, experiment   a row of a table and a study, as values
     content/              what the sections of a report are made of
 
@@ -15,20 +15,16 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from mpgd.experiments.store import Store
-from mpgd.parameters import check_choice, check_integer
+from mpgd.parameters import check_choice
 
 if TYPE_CHECKING:
     from mpgd.experiments.experiment import Experiment
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -66,61 +62,6 @@ EXPERIMENTS: Final = {
 }
 PROTOCOLS: Final = ("text", "corrected", "released")
 USUAL: Final = ("corrected", "released")  # those that are run where none is named
-
-
-class Reporter(Protocol):
-    """Where an experiment says what it does."""
-
-    def say(self, text: str) -> None:
-        """Show one line."""
-
-    def track(self, items: Sequence[T], label: Callable[[T], str]) -> Iterable[T]:
-        """Yield ``items`` and show how far the loop is."""
-
-    def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Show a table."""
-
-
-class Silent:
-    """A reporter that shows nothing."""
-
-    def say(self, text: str) -> None:
-        """Show nothing."""
-
-    def track(self, items: Sequence[T], label: Callable[[T], str]) -> Iterable[T]:
-        """Return ``items``."""
-        return items
-
-    def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Show nothing."""
-
-
-@dataclass(frozen=True)
-class Context:
-    """What an experiment is given."""
-
-    out: Path  # the folder of figures
-    reporter: Reporter = field(default_factory=Silent)  # where it says what it does
-    protocols: tuple[str, ...] = USUAL  # of `PROTOCOLS`, those to run
-    seeds: int = 5  # how many seeds of each scheme, from 1 on
-    data: Path | None = None  # the folder of data sets, looked into first
-    workers: int = 1  # how many processes train
-    cluster: str | None = None  # the address of a Dask scheduler that trains instead
-    device: str = "cpu"  # ``cpu`` or ``cuda``; only cifar10 asks
-
-    def __post_init__(self) -> None:
-        for protocol in self.protocols:
-            check_protocol(protocol)
-        check_integer("seeds", self.seeds, 1)
-        check_integer("workers", self.workers, 1)
-        check_choice("device", self.device, ("cpu", "cuda"))
-        if self.data is not None and not self.data.is_dir():
-            raise ValueError(f"data must be a folder, got {str(self.data)!r}")
-
-    @cached_property
-    def store(self) -> Store:
-        """The store of finished runs, in ``out/runs``."""
-        return Store(self.out / "runs", self.reporter.say)
 
 
 def check_protocol(name: str) -> str:

@@ -1,27 +1,20 @@
-"""An experiment as a value, and the one loop that reproduces it.
-
-    runs -> train those the store lacks -> tables, figures and verdicts
-
-A study says what it is; it has a loop of its own only where it is not trained run by run.
-"""
+"""An experiment as a value: a study says what it is, and `experiments.runner` reproduces it."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from mpgd.experiments import EXPERIMENTS, Context
-from mpgd.experiments.content.blocks import Block, Plate
-from mpgd.experiments.content.style import save
-from mpgd.experiments.data.sources import Source, folders, is_available, locate
-from mpgd.experiments.runner import LARGEST, Train, complete
+from mpgd.experiments import EXPERIMENTS
+from mpgd.experiments.content.blocks import Block
+from mpgd.experiments.data.sources import Source, folders, is_available
 from mpgd.experiments.schema import NOTHING, Needs
 from mpgd.experiments.store import Record, Run
 
 Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]  # title, headings, rows
 Said = str | Table
 
+LARGEST: Final = 40  # runs that are trained together
 LAST: Final = 100  # place of a section that asks for none
 
 
@@ -104,48 +97,3 @@ class Experiment:
                     f"`mpgd reproduce {self.name}` downloads what is missing;\n  {source.remedy}"
                 )
         return None
-
-
-def reproduce(experiment: Experiment, context: Context, *size: Any) -> None:
-    """Train what the store lacks, print tables and verdicts, and draw the figures.
-
-    ``size`` is handed to the study's ``runs``; without it they have the size of the paper.
-    """
-    if experiment.run:
-        experiment.run(context, *size)
-        return
-    for source in experiment.data:  # a missing file is an error before any work
-        for name in source.files:
-            locate(source, name, context.data)
-    runs = (experiment.wanted or partial(all_runs, experiment))(context, *size)
-    train: Train = partial(experiment.train, data=context.data)
-    records = complete(context, runs, train, experiment.largest, experiment.label)
-    tell(context, experiment.told(records))
-    draw(context, experiment, records)
-
-
-def all_runs(experiment: Experiment, context: Context, *size: Any) -> list[Run]:
-    """Return the runs for all protocols and seeds of a context, each once."""
-    seeds = range(1, context.seeds + 1)
-    every = [
-        run for protocol in context.protocols for run in experiment.runs(protocol, seeds, *size)
-    ]
-    return list({run.key: run for run in every}.values())
-
-
-def tell(context: Context, said: Iterable[Said]) -> None:
-    """Print lines and tables."""
-    for item in said:
-        if isinstance(item, str):
-            context.reporter.say(item)
-        else:
-            context.reporter.table(*item)
-
-
-def draw(context: Context, experiment: Experiment, records: list[Record]) -> None:
-    """Write the figures."""
-    found = experiment.figures(records) if experiment.figures else ()
-    for plate in (block for block in found if isinstance(block, Plate)):
-        path = context.out / f"{plate.name}.png"
-        save(plate, path)
-        context.reporter.say(f"figure: {path}")

@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
-from mpgd.experiments import Context
-from mpgd.experiments.experiment import Experiment, all_runs
-from mpgd.experiments.store import Run
+from mpgd.experiments.experiment import Experiment
+from mpgd.experiments.runner import Context, runs_of
 from mpgd.noise.engines import has_numba
 
 
@@ -18,11 +16,6 @@ class Due:
     name: str
     runs: int  # that the store lacks
     seconds: float  # about, on all workers
-
-
-def runs_of(study: Experiment, context: Context) -> list[Run]:
-    """Return the runs that a study asks for."""
-    return (study.wanted or partial(all_runs, study))(context)
 
 
 def announce(studies: Sequence[Experiment], context: Context) -> list[Due]:
@@ -40,7 +33,7 @@ def must_compile() -> bool:
     """Return whether numba is there and has compiled nothing of this version yet."""
     if not has_numba():
         return False
-    from mpgd.experiments.banks.kernel import advance_tensors
+    from mpgd.experiments.kernels import advance_tensors
     from mpgd.noise.engines.compiled import is_kept
     from mpgd.noise.engines.fused import advance_copy, advance_sums, advance_values
 

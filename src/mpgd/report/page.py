@@ -5,10 +5,9 @@ from collections.abc import Container, Iterable, Sequence
 from typing import Final
 
 from mpgd.experiments import EXPERIMENTS, USUAL
-from mpgd.experiments.comparison import IncompleteError
 from mpgd.experiments.content.blocks import Block, Commands, Missing, Page, Section, Table, Text
 from mpgd.experiments.content.findings import NOT_RUN, PROTOCOLS, command
-from mpgd.experiments.content.tables import table
+from mpgd.experiments.content.tables import IncompleteError, table
 from mpgd.experiments.experiment import Experiment
 from mpgd.experiments.store import Record, Run
 from mpgd.maps.tables import DRIVER_VERSION

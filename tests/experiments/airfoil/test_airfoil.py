@@ -1,38 +1,21 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from tests.experiments.spoken import Spoken
 
 from mpgd import cli
-from mpgd.experiments import PROTOCOLS, Context, Silent
+from mpgd.experiments import PROTOCOLS
 from mpgd.experiments.airfoil import EXPERIMENT, training
 from mpgd.experiments.airfoil import runs as airfoil
-from mpgd.experiments.data.small import AIRFOIL
-from mpgd.experiments.data.small import airfoil as load_split
-from mpgd.experiments.data.sources import DataError
-from mpgd.experiments.experiment import reproduce
+from mpgd.experiments.data.sources import AIRFOIL, DataError
+from mpgd.experiments.data.sources import airfoil as load_split
+from mpgd.experiments.runner import Context, reproduce
 from mpgd.experiments.statistics import by_scheme, by_seed
-
-
-class Listener(Silent):
-    """Keeps the tables and lines of an experiment."""
-
-    def __init__(self) -> None:
-        self.tables: dict[str, list[Sequence[str]]] = {}
-        self.lines: list[str] = []
-
-    def say(self, text: str) -> None:
-        """Keep one line."""
-        self.lines.append(text)
-
-    def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Keep a table."""
-        self.tables[title] = list(rows)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +90,7 @@ def test_levels_are_those_of_the_text_and_those_that_were_run() -> None:
 
 
 def test_a_short_run_fills_the_tables(data_folder: Path, tmp_path: Path) -> None:
-    listener = Listener()
+    listener = Spoken()
     context = Context(tmp_path, listener, seeds=2, data=data_folder, protocols=("corrected",))
     reproduce(EXPERIMENT, context, 4)
     assert {len(rows) for rows in listener.tables.values()} == {36, 17}

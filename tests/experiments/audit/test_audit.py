@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from math import sqrt
 from pathlib import Path
 
 import pytest
 import torch
+from tests.experiments.spoken import Spoken
 
 from mpgd import ChaoticNoise
-from mpgd.experiments import Context, Silent
 from mpgd.experiments.airfoil import runs as airfoil
 from mpgd.experiments.airfoil import training as airfoil_training
 from mpgd.experiments.audit import EXPERIMENT
@@ -22,12 +22,12 @@ from mpgd.experiments.audit.runs import CORRECTED, STUDIES, TOGETHER
 from mpgd.experiments.banks import released
 from mpgd.experiments.banks.bank import levels, perturbations
 from mpgd.experiments.banks.released import SWITCHES
-from mpgd.experiments.data.small import airfoil as load_airfoil
 from mpgd.experiments.data.sources import Split
+from mpgd.experiments.data.sources import airfoil as load_airfoil
 from mpgd.experiments.ecg import runs as ecg
 from mpgd.experiments.ecg import training as ecg_training
-from mpgd.experiments.experiment import Table, reproduce
 from mpgd.experiments.nets.layout import Layout, mean_square
+from mpgd.experiments.runner import Context, reproduce
 from mpgd.experiments.store import Run
 from mpgd.experiments.training import Problem, train
 from mpgd.experiments.valley import runs as valley
@@ -37,22 +37,6 @@ from mpgd.experiments.valley import training as valley_training
 STEPS = 8
 PLAIN, SYMMETRIC = "mpgd plain 0.6 beta 0.5", "mpgd symmetric 0.6 beta 0.5"
 ECG_STEPS = ecg.FIXED | {"steps": STEPS, "stop": STEPS // 2}
-
-
-class Listener(Silent):
-    """Keeps the tables and lines of an experiment."""
-
-    def __init__(self) -> None:
-        self.tables: list[Table] = []
-        self.lines: list[str] = []
-
-    def say(self, text: str) -> None:
-        """Keep one line."""
-        self.lines.append(text)
-
-    def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Keep a table."""
-        self.tables.append((title, list(columns), [list(row) for row in rows]))
 
 
 def pick(tasks: Iterable[Run], scheme: str) -> Run:
@@ -198,19 +182,18 @@ def test_a_short_audit_prints_what_the_store_tells_again(
     data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(released, "ITERATES", 20)
-    listener = Listener()
+    listener = Spoken()
     context = Context(tmp_path, listener, seeds=2, data=data_folder)
     reproduce(EXPERIMENT, context, STEPS)
     records = list(context.store.records())
-    assert told(records) == listener.tables
-    assert len(listener.tables) == sum(len(study.cases) for study in STUDIES.values())
-    by_title = {title: rows for title, _, rows in listener.tables}
+    assert told(records) == listener.every
+    assert len(listener.every) == sum(len(study.cases) for study in STUDIES.values())
     for name, study in STUDIES.items():
         for case in study.cases:
-            rows = by_title[f"audit, {name}, {case.scheme}"]
+            rows = listener.tables[f"audit, {name}, {case.scheme}"]
             assert [row[0] for row in rows] == [CORRECTED, *case.alone, TOGETHER]
             assert rows[0][2] == ""
-    (_, headings, rows) = next(t for t in listener.tables if t[0] == f"audit, airfoil, {PLAIN}")
+    (_, headings, rows) = next(t for t in listener.every if t[0] == f"audit, airfoil, {PLAIN}")
     gap = {row[0]: row[headings.index("RMSE gap")] for row in rows}
     assert gap["mse_gap"] != gap["corrected"]
     assert headings[1:5] == ["test RMSE", "minus base", "minus descent", "minus Gaussian"]
@@ -239,9 +222,9 @@ def test_the_runs_of_the_experiments_themselves_are_not_run_twice() -> None:
 def test_a_study_without_data_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MPGD_DATA", raising=False)
     monkeypatch.setenv("MPGD_CACHE", str(tmp_path / "cache"))
-    listener = Listener()
+    listener = Spoken()
     reproduce(EXPERIMENT, Context(tmp_path, listener, seeds=1), STEPS)
-    assert {title.split(", ")[1] for title, _, _ in listener.tables} == {"valley"}
+    assert {title.split(", ")[1] for title, _, _ in listener.every} == {"valley"}
     said = "\n".join(listener.lines)
     assert "audit: airfoil is left out: no airfoil_self_noise.dat in" in said
     assert "audit: ecg is left out: no ECG5000_TRAIN.txt and ECG5000_TEST.txt in" in said

@@ -12,8 +12,7 @@ from torch import nn
 
 from mpgd import ThalerMap
 from mpgd.experiments.banks.released import SWITCHES, SwitchedNoise, released_gaussian
-from mpgd.experiments.data.small import ecg5000
-from mpgd.experiments.data.sources import Split
+from mpgd.experiments.data.sources import Split, ecg5000
 from mpgd.noise.driver import values
 
 SHAPES = [(4, 3), (4,)]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from tests.experiments.spoken import Spoken
 
 from mpgd import cli
-from mpgd.experiments import Context, Silent, find, load
+from mpgd.experiments import find, load
 from mpgd.experiments.banks.released import SWITCHES, iterate
 from mpgd.experiments.cifar10 import one_step as cifar10_step
 from mpgd.experiments.cifar10 import reproduction
@@ -28,6 +29,7 @@ from mpgd.experiments.cifar10.training import (
     make_stepper,
     train,
 )
+from mpgd.experiments.runner import Context
 from mpgd.experiments.store import Run
 from mpgd.maps import ThalerMap
 from mpgd.noise.driver import values
@@ -233,26 +235,10 @@ def test_orbits_have_the_seeds_of_the_cifar_script(symmetric: bool) -> None:
 # --- the whole table ---------------------------------------------------------------------------
 
 
-class Heard(Silent):
-    """A reporter that remembers."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.tables: dict[str, list[Sequence[str]]] = {}
-
-    def say(self, text: str) -> None:
-        """Keep a line."""
-        self.lines.append(text)
-
-    def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Keep a table."""
-        self.tables[title] = list(rows)
-
-
 def test_a_tiny_study_gives_tables_verdicts_and_no_leftovers(
     tmp_path: Path, data_folder: Path
 ) -> None:
-    heard = Heard()
+    heard = Spoken()
     context = Context(tmp_path, heard, seeds=1, data=data_folder)
     reproduction.run(context, TINY | {"steps": 2})
     assert "tiny study on cpu" in heard.lines[0]
@@ -274,7 +260,7 @@ def test_on_a_cpu_the_reduced_study_is_chosen_and_said(
     tmp_path: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted: list[Any] = []
-    heard = Heard()
+    heard = Spoken()
     kept = lambda context, runs, *rest: wanted.extend(runs) or []  # noqa: E731
     monkeypatch.setattr(reproduction, "complete", kept)
     reproduction.run(Context(tmp_path, heard, data=data_folder))
@@ -297,7 +283,7 @@ def test_one_step_of_the_full_recipe_is_timed(
     real = cifar10_step.STEP
     assert real == FULL | {"study": "one step", "steps": 1, "moments": 1}
     monkeypatch.setattr(cifar10_step, "STEP", real | {"width": 2, "train": 200, "test": 50})
-    context = Context(tmp_path, heard := Heard(), data=data_folder)
+    context = Context(tmp_path, heard := Spoken(), data=data_folder)
     for _ in range(2):  # the second time it is in the store
         cifar10_step.run(context)
     (record,) = context.store.records()

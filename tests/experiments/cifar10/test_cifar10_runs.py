@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import torch
 
-from mpgd.experiments import Context
 from mpgd.experiments.cifar10.checkpoint import Checkpoint, Progress
 from mpgd.experiments.cifar10.runs import REDUCED, tasks
 from mpgd.experiments.cifar10.training import make_model, train
+from mpgd.experiments.runner import Context
 from mpgd.experiments.store import Run
 from mpgd.optim import MPGD
 
@@ -147,7 +147,7 @@ TOGETHER = """
 import os, sys, torch
 from functools import partial
 from pathlib import Path
-from mpgd.experiments import Context
+from mpgd.experiments.runner import Context
 from mpgd.experiments.cifar10 import reproduction as cifar10, training
 torch.set_num_threads(1)
 every = cifar10.tasks

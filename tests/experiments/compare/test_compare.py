@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 import torch
+from tests.experiments.again import check_nothing_again
+from tests.experiments.spoken import Spoken
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
 from mpgd import MPGD, ChaoticNoise, perturb
-from mpgd.experiments import Context, Silent
 from mpgd.experiments.compare import EXPERIMENT, data, runs, training
 from mpgd.experiments.compare.data import sample
 from mpgd.experiments.compare.grounds import OnFunction, ground, neurons
@@ -24,8 +25,8 @@ from mpgd.experiments.compare.noises import Noises
 from mpgd.experiments.compare.runs import Size, choose, stage
 from mpgd.experiments.compare.tasks import BY_NAME as TASKS_BY_NAME
 from mpgd.experiments.compare.tasks import TASKS, Task
-from mpgd.experiments.experiment import reproduce
 from mpgd.experiments.nets.layout import Layout
+from mpgd.experiments.runner import Context, reproduce
 from mpgd.experiments.store import Run
 
 SIZE = Size(
@@ -44,22 +45,6 @@ def noisy(task: str, method: str, seed: int = 7, **given: Any) -> Run:
     capped = {"longest": own.longest} if own.longest else {}
     h = {**NOISE, "noise": own.noise, "place": own.place, "per": own.per, **capped}
     return a_run(task, method, seed, **{"lr": 0.1, **h, **given})
-
-
-class Spoken(Silent):
-    """A reporter that remembers what was said."""
-
-    def __init__(self) -> None:
-        self.titles: list[str] = []
-        self.lines: list[str] = []
-
-    def say(self, text: str) -> None:
-        """Keep one line."""
-        self.lines.append(text)
-
-    def table(self, title: str, columns: Any, rows: Any) -> None:
-        """Keep a title."""
-        self.titles.append(title)
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
@@ -223,7 +208,7 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Context:
 
 def test_the_small_study_has_tables_a_figure_and_a_verdict(context: Context) -> None:
     assert isinstance(context.reporter, Spoken)
-    titles = "\n".join(context.reporter.titles)
+    titles = "\n".join(context.reporter.tables)
     for name in SIZE.tasks:
         assert f"{TASKS_BY_NAME[name].title}: " in titles
     assert "Levels that work on the functions" in titles
@@ -243,13 +228,13 @@ def test_the_report_has_fresh_seeds_of_every_method(context: Context) -> None:
 
 
 def test_a_second_run_trains_nothing(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*arguments: object) -> None:
-        raise AssertionError("trained again")
-
-    monkeypatch.setattr(training, "descend", refuse)
-    reproduce(EXPERIMENT, context, SIZE)
-    with pytest.raises(AssertionError, match="trained again"):
-        reproduce(EXPERIMENT, context, replace(SIZE, seeds=4))
+    check_nothing_again(
+        monkeypatch,
+        training,
+        "descend",
+        lambda: reproduce(EXPERIMENT, context, SIZE),
+        lambda: reproduce(EXPERIMENT, context, replace(SIZE, seeds=4)),
+    )
 
 
 def test_a_worker_can_be_sent_the_training() -> None:

@@ -13,9 +13,9 @@ from mpgd.experiments.compare.methods import BY_NAME
 from mpgd.experiments.compare.section import blocks, task_table
 from mpgd.experiments.compare.tasks import BY_NAME as TASKS
 from mpgd.experiments.compare.verdicts import lines, ranges, sign_flips, succeeds
-from mpgd.experiments.comparison import IncompleteError
 from mpgd.experiments.content.blocks import Plate
 from mpgd.experiments.content.style import figure_of
+from mpgd.experiments.content.tables import IncompleteError
 from mpgd.experiments.statistics import holm
 from mpgd.experiments.store import Record, Run, Store
 

@@ -22,8 +22,17 @@ import pytest
 from mpgd import cli
 from mpgd.experiments import load
 from mpgd.experiments.data import sources as data
-from mpgd.experiments.data.small import AIRFOIL, ECG5000, airfoil, digits, ecg5000
-from mpgd.experiments.data.sources import DataError, Source, locate, read_numbers
+from mpgd.experiments.data.sources import (
+    AIRFOIL,
+    ECG5000,
+    DataError,
+    Source,
+    airfoil,
+    digits,
+    ecg5000,
+    locate,
+    read_numbers,
+)
 
 
 def test_airfoil_has_the_papers_split(data_folder: Path) -> None:
@@ -248,7 +257,7 @@ def test_a_file_that_cannot_be_placed_leaves_no_part(
 CHILD = """
 import sys
 from dataclasses import replace
-from mpgd.experiments.data.small import AIRFOIL
+from mpgd.experiments.data.sources import AIRFOIL
 from mpgd.experiments.data.sources import locate
 locate(replace(AIRFOIL, address=sys.argv[1]), "airfoil_self_noise.dat")
 """

@@ -7,12 +7,11 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from mpgd import MPGD
-from mpgd.experiments import Context
-from mpgd.experiments.data.small import digits as load_split
+from mpgd.experiments.data.sources import digits as load_split
 from mpgd.experiments.digits import EXPERIMENT, training
 from mpgd.experiments.digits import runs as digits
-from mpgd.experiments.experiment import reproduce
 from mpgd.experiments.nets.layout import class_entropy, slope
+from mpgd.experiments.runner import Context, reproduce
 from mpgd.experiments.store import Record, Run
 
 

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.experiments.again import check_nothing_again
 
 from mpgd import ChaoticNoise, StableLaw, ThalerMap
-from mpgd.experiments import EXPERIMENTS, Context, find, load
+from mpgd.experiments import EXPERIMENTS, find, load
 from mpgd.experiments.driver import EXPERIMENT
 from mpgd.experiments.driver import training as noise
 from mpgd.experiments.driver.runs import Sizes
-from mpgd.experiments.experiment import reproduce
+from mpgd.experiments.runner import Context, reproduce
 
 SMALL = Sizes(50, (100, 2000), count=4000, orbits=20_000, rounds=20, begun=4000, begun_steps=100)
 
@@ -70,15 +71,15 @@ def test_the_laminar_tail_is_the_exact_one(context: Context) -> None:
 
 
 def test_a_second_run_computes_nothing(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(task: object) -> None:
-        raise AssertionError("computed again")
-
-    monkeypatch.setattr(noise, "work", refuse)
     (context.out / "noise.png").unlink()
-    reproduce(EXPERIMENT, context, SMALL)
+    check_nothing_again(
+        monkeypatch,
+        noise,
+        "work",
+        lambda: reproduce(EXPERIMENT, context, SMALL),
+        lambda: reproduce(EXPERIMENT, context, replace(SMALL, count=9)),
+    )
     assert (context.out / "noise.png").exists()
-    with pytest.raises(AssertionError, match="computed again"):
-        reproduce(EXPERIMENT, context, replace(SMALL, count=9))
 
 
 def test_the_orbit_is_one_of_the_map() -> None:

@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from mpgd.experiments import Context
-from mpgd.experiments.data.small import ecg5000
+from mpgd.experiments.data.sources import ecg5000
 from mpgd.experiments.ecg import EXPERIMENT, training
 from mpgd.experiments.ecg import runs as ecg
-from mpgd.experiments.experiment import reproduce
 from mpgd.experiments.nets.layout import Layout, cross_entropy
+from mpgd.experiments.runner import Context, reproduce
 from mpgd.experiments.store import Run
 from mpgd.experiments.training import Problem, train
 

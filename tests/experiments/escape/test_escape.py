@@ -9,9 +9,9 @@ import pytest
 from tests import results
 
 from mpgd import ChaoticNoise
-from mpgd.experiments.comparison import IncompleteError
 from mpgd.experiments.content.blocks import Findings, Plate
 from mpgd.experiments.content.style import figure_of, styled
+from mpgd.experiments.content.tables import IncompleteError
 from mpgd.experiments.escape import EXPERIMENT, predictions
 from mpgd.experiments.escape.runs import FORCES, Sizes, label, needs, step_size, tasks
 from mpgd.experiments.escape.section import blocks, told

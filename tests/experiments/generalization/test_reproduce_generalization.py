@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.experiments.again import check_nothing_again
+from tests.experiments.spoken import Spoken
 from torch import nn
 
 from mpgd import ChaoticNoise, GaussianNoise
 from mpgd.curvature import hessian_trace
-from mpgd.experiments import Context, Silent
 from mpgd.experiments.content.blocks import Table
-from mpgd.experiments.experiment import reproduce
 from mpgd.experiments.generalization import EXPERIMENT, runs, training
 from mpgd.experiments.generalization.nets import (
     Data,
@@ -25,20 +25,10 @@ from mpgd.experiments.generalization.nets import (
 from mpgd.experiments.generalization.runs import GAMMAS, SCHEMES, Size, Training
 from mpgd.experiments.generalization.section import COLUMNS, blocks
 from mpgd.experiments.generalization.verdicts import fitted_change, judged
+from mpgd.experiments.runner import Context, reproduce
 
 SMALL = Training(eta=0.5, strength=0.002, steps=1040, hidden=3, every=20, coordinates=5, probes=2)
 SIZE = Size({"digits": SMALL}, 3)
-
-
-class Spoken(Silent):
-    """A reporter that remembers what was said."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def say(self, text: str) -> None:
-        """Keep one line."""
-        self.lines.append(text)
 
 
 @pytest.fixture(scope="module")
@@ -91,13 +81,13 @@ def test_no_table_is_too_wide_for_a_page(context: Context) -> None:
 
 
 def test_a_second_run_trains_nothing(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*arguments: object) -> None:
-        raise AssertionError("trained again")
-
-    monkeypatch.setattr(training, "descend", refuse)
-    reproduce(EXPERIMENT, context, SIZE)
-    with pytest.raises(AssertionError, match="trained again"):
-        reproduce(EXPERIMENT, context, Size({"digits": SMALL}, 2))
+    check_nothing_again(
+        monkeypatch,
+        training,
+        "descend",
+        lambda: reproduce(EXPERIMENT, context, SIZE),
+        lambda: reproduce(EXPERIMENT, context, Size({"digits": SMALL}, 2)),
+    )
 
 
 def test_airfoil_is_left_out_in_words_where_it_is_not(

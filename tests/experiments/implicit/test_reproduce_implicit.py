@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 import torch
+from tests.experiments.again import check_nothing_again
 
-from mpgd.experiments import Context
-from mpgd.experiments.experiment import reproduce
 from mpgd.experiments.implicit import EXPERIMENT, training
 from mpgd.experiments.implicit import runs as implicit
 from mpgd.experiments.implicit.runs import PROBLEMS, Case, Counts, cases
 from mpgd.experiments.implicit.section import deviation, verdict
+from mpgd.experiments.runner import Context, reproduce
 
 SMALL = Counts(small=4000, network=600, ratio=(5, 20, 80))
 
@@ -66,13 +66,13 @@ def test_the_ratio_falls_at_a_fixed_number_of_steps_only(context: Context) -> No
 
 
 def test_a_second_run_computes_nothing(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(task: object) -> None:
-        raise AssertionError("computed again")
-
-    monkeypatch.setattr(training, "work", refuse)
-    reproduce(EXPERIMENT, context, SMALL)
-    with pytest.raises(AssertionError, match="computed again"):
-        reproduce(EXPERIMENT, context, replace(SMALL, network=7))
+    check_nothing_again(
+        monkeypatch,
+        training,
+        "work",
+        lambda: reproduce(EXPERIMENT, context, SMALL),
+        lambda: reproduce(EXPERIMENT, context, replace(SMALL, network=7)),
+    )
 
 
 def test_extrapolation_removes_two_orders() -> None:

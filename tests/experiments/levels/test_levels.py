@@ -10,14 +10,13 @@ import torch
 from tests.experiments.spoken import Spoken
 
 from mpgd import ChaoticNoise
-from mpgd.experiments import Context
-from mpgd.experiments.comparison import IncompleteError
-from mpgd.experiments.experiment import reproduce
+from mpgd.experiments.content.tables import IncompleteError
 from mpgd.experiments.levels import EXPERIMENT, runs, training
 from mpgd.experiments.levels.effects import distance, effects, over_nets
 from mpgd.experiments.levels.runs import CANDIDATES, NETS, RECIPE, STUDIES, Size, tasks, weight
 from mpgd.experiments.levels.section import settings_table, verdict
 from mpgd.experiments.nets.layout import Layout
+from mpgd.experiments.runner import Context, reproduce
 from mpgd.experiments.store import Record, Run, Store
 from mpgd.theory.phases import decay_of, force_of
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.experiments.again import check_nothing_again
 
-from mpgd.experiments import Context
-from mpgd.experiments.experiment import reproduce
 from mpgd.experiments.limit import EXPERIMENT, training
 from mpgd.experiments.limit import runs as limit
 from mpgd.experiments.limit.further_section import rate
 from mpgd.experiments.limit.runs import LOSSES, SIZES, Further, Sizes
+from mpgd.experiments.runner import Context, reproduce
 from mpgd.experiments.store import Record
 
 FEW = Further(
@@ -146,11 +146,11 @@ def test_the_valleys_gradient_is_that_of_the_squashed_loss() -> None:
 def test_a_second_run_computes_nothing(
     context: Context, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def refuse(task: object) -> None:
-        raise AssertionError("computed again")
-
-    monkeypatch.setattr(training, "work", refuse)
     quick = replace(EXPERIMENT, figures=None)
-    reproduce(quick, context, SMALL)
-    with pytest.raises(AssertionError, match="computed again"):
-        reproduce(quick, Context(tmp_path), SMALL)
+    check_nothing_again(
+        monkeypatch,
+        training,
+        "work",
+        lambda: reproduce(quick, context, SMALL),
+        lambda: reproduce(quick, Context(tmp_path), SMALL),
+    )

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 from torch.func import grad_and_value, vmap
 
-from mpgd.experiments.nets import backprop, shallow
+from mpgd.experiments.kernels import shallow_gradient
+from mpgd.experiments.nets import backprop
 from mpgd.experiments.nets.backprop import Backpropagation
 from mpgd.experiments.nets.layout import Examples, Layout, Loss, cross_entropy, mean_square, slope
 from mpgd.experiments.training import is_shallow
@@ -81,25 +82,25 @@ def test_the_compiled_gradient_is_the_same(nets: int | None, widths: tuple[int, 
     layout = Layout(widths, torch.relu)
     assert is_shallow(layout, mean_square, torch.float64)
     x, (inputs, targets) = layout.initial(range(5), torch.float64), data(layout, nets)
-    found = shallow.gradient(x, Examples.of(inputs, targets))
+    found = shallow_gradient(x, Examples.of(inputs, targets))
     assert all(map(close, found, oracle(layout, mean_square, x, inputs, targets)))
 
 
 def test_a_compiled_gradient_does_not_depend_on_its_neighbours() -> None:
     layout = Layout((5, 16, 1), torch.relu)
     x, examples = layout.initial(range(5), torch.float64), Examples.of(*data(layout))
-    together, alone = shallow.gradient(x, examples), shallow.gradient(x[3:4], examples)
+    together, alone = shallow_gradient(x, examples), shallow_gradient(x[3:4], examples)
     assert torch.equal(together[1][3], alone[1][0])
 
 
 BITS = """
 import torch
-from mpgd.experiments.nets import shallow
+from mpgd.experiments.kernels import shallow_gradient
 from mpgd.experiments.nets.layout import Examples
 from mpgd.experiments.nets.layout import Layout
 inputs = torch.randn(300, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 x = Layout((5, 16, 1), torch.relu).initial(range(5), torch.float64)
-losses, gradient = shallow.gradient(x, Examples.of(inputs, inputs.sum(1)))
+losses, gradient = shallow_gradient(x, Examples.of(inputs, inputs.sum(1)))
 print(gradient.numpy().tobytes().hex())
 """
 

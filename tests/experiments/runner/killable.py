@@ -9,9 +9,8 @@ from pathlib import Path
 
 import torch
 
-from mpgd.experiments import Context
 from mpgd.experiments.banks.bank import perturbations
-from mpgd.experiments.runner import complete
+from mpgd.experiments.runner import Context, complete
 from mpgd.experiments.store import Run
 from mpgd.experiments.training import Result
 from mpgd.experiments.valley import runs as valley

@@ -22,8 +22,7 @@ import torch
 from tests.experiments.runner import killable
 
 import mpgd
-from mpgd.experiments import Context
-from mpgd.experiments.runner import complete
+from mpgd.experiments.runner import Context, complete
 from mpgd.experiments.store import Store
 
 Table = dict[str, dict[str, Any]]

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 import torch
 from tests.conftest import hear_interrupts
+from tests.experiments.spoken import Spoken
 
-from mpgd.experiments import Context, Silent
 from mpgd.experiments.digits import runs as digits
 from mpgd.experiments.digits import training as digits_training
-from mpgd.experiments.runner import complete, processes, split
+from mpgd.experiments.runner import Context, complete, processes, split
 from mpgd.experiments.runner.processes import WorkerError
 from mpgd.experiments.store import Run, StoreError
 from mpgd.experiments.training import Result
@@ -280,7 +280,7 @@ def small_files_only() -> None:
 def test_a_corrupt_result_is_reported_set_aside_and_run_again(
     tmp_path: Path, undisturbed: Table
 ) -> None:
-    listener = Listener()
+    listener = Spoken()
     context = Context(tmp_path, listener)
     table(context)
     torn = context.store.path(tasks()[5])
@@ -288,17 +288,6 @@ def test_a_corrupt_result_is_reported_set_aside_and_run_again(
     assert table(context) == undisturbed
     assert any(f"{torn}.corrupt: corrupt: not JSON" in line for line in listener.lines)
     assert {path.suffix for path in context.store.folder.iterdir()} == {".json", ".corrupt"}
-
-
-class Listener(Silent):
-    """Keeps what is said."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def say(self, text: str) -> None:
-        """Keep one line."""
-        self.lines.append(text)
 
 
 def test_a_dask_cluster_makes_the_same_table_though_a_worker_dies(

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 from tests.experiments.spoken import Spoken
 
-from mpgd.experiments import PROTOCOLS, Context
-from mpgd.experiments.comparison import IncompleteError
+from mpgd.experiments import PROTOCOLS
 from mpgd.experiments.content.blocks import Plate
-from mpgd.experiments.experiment import reproduce
-from mpgd.experiments.runner import split
+from mpgd.experiments.content.tables import IncompleteError
+from mpgd.experiments.runner import Context, reproduce, split
 from mpgd.experiments.steps import EXPERIMENT
 from mpgd.experiments.steps.runs import (
     ETAS,

@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch.autograd.functional import hessian, jacobian
 
-from mpgd.experiments import Context
-from mpgd.experiments.experiment import reproduce
+from mpgd.experiments.runner import Context, reproduce
 from mpgd.experiments.store import Run
 from mpgd.experiments.valley import EXPERIMENT, training
 from mpgd.experiments.valley import runs as valley

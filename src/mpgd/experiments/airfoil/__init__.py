@@ -21,7 +21,7 @@ from mpgd.experiments import PROTOCOLS
 from mpgd.experiments.airfoil.runs import COMPARISON, tasks
 from mpgd.experiments.airfoil.section import blocks
 from mpgd.experiments.airfoil.training import largest, train
-from mpgd.experiments.data.small import AIRFOIL
+from mpgd.experiments.data.sources import AIRFOIL
 from mpgd.experiments.experiment import Experiment, Part
 from mpgd.experiments.schema import Needs
 

@@ -7,11 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from mpgd.experiments.airfoil.runs import FIXED, is_random
-from mpgd.experiments.data.small import AUTHORS
-from mpgd.experiments.data.small import airfoil as load_split
-from mpgd.experiments.data.sources import Split
+from mpgd.experiments.data.sources import AUTHORS, Split
+from mpgd.experiments.data.sources import airfoil as load_split
+from mpgd.experiments.experiment import LARGEST
 from mpgd.experiments.nets.layout import Layout, mean_square
-from mpgd.experiments.runner import LARGEST
 from mpgd.experiments.schemes import is_scripted
 from mpgd.experiments.store import Run
 from mpgd.experiments.training import Problem, Result

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
-from mpgd.experiments import Context, airfoil, ecg, valley
+from mpgd.experiments import airfoil, ecg, valley
 from mpgd.experiments.airfoil.runs import is_random
 from mpgd.experiments.airfoil.runs import tasks as airfoil_tasks
 from mpgd.experiments.audit.deviations import OF_A_GAUSSIAN, deviate
@@ -13,6 +13,7 @@ from mpgd.experiments.banks.released import SWITCHES
 from mpgd.experiments.ecg.runs import FIXED, PRIMARY
 from mpgd.experiments.ecg.runs import tasks as ecg_tasks
 from mpgd.experiments.experiment import Experiment
+from mpgd.experiments.runner import Context
 from mpgd.experiments.schema import Needs
 from mpgd.experiments.schemes import Scheme
 from mpgd.experiments.statistics import Columns

@@ -7,14 +7,13 @@ the same network, blocks, augmentation and noise, stopped after the first step.
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from mpgd.experiments import Context
 from mpgd.experiments.cifar10 import TIMED
 from mpgd.experiments.cifar10.reproduction import check_device, trainer
 from mpgd.experiments.cifar10.runs import BETA, FULL, ONE_STEP, tasks
 from mpgd.experiments.cifar10.training import train_all
 from mpgd.experiments.data.cifar10 import BINARY
-from mpgd.experiments.experiment import Experiment, tell
-from mpgd.experiments.runner import complete
+from mpgd.experiments.experiment import Experiment
+from mpgd.experiments.runner import Context, complete, tell
 from mpgd.experiments.schemes import Scheme
 from mpgd.experiments.store import Record, Run
 

@@ -7,13 +7,11 @@ from typing import Any
 
 import torch
 
-from mpgd.experiments import Context, Silent
 from mpgd.experiments.cifar10.checkpoint import Checkpoint
 from mpgd.experiments.cifar10.processes import Processes, processes
 from mpgd.experiments.cifar10.runs import COMPARISON, FULL, REDUCED, describe, tasks
 from mpgd.experiments.cifar10.training import load_images, train, train_all
-from mpgd.experiments.experiment import tell
-from mpgd.experiments.runner import complete
+from mpgd.experiments.runner import Context, Silent, complete, tell
 from mpgd.experiments.store import Record, Run
 from mpgd.experiments.training import Result, one_thread
 

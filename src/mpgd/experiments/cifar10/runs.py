@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from mpgd.experiments.banks.released import SWITCHES
-from mpgd.experiments.comparison import Comparison
+from mpgd.experiments.content.tables import Comparison
 from mpgd.experiments.schemes import Scheme, chaotic, matched, mpgd, runs_of
 from mpgd.experiments.statistics import Columns, column, grouped
 from mpgd.experiments.store import Record, Run

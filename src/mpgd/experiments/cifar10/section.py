@@ -7,12 +7,11 @@ from typing import Final
 
 from mpgd.experiments.cifar10 import runs
 from mpgd.experiments.cifar10.runs import COMPARISON, FULL, MEASURES, tasks
-from mpgd.experiments.comparison import IncompleteError
 from mpgd.experiments.content.blocks import Block, Panel, Plate, Text, panel
 from mpgd.experiments.content.choose import chosen, commonest, part
 from mpgd.experiments.content.curves import against_gamma, on_the_way
 from mpgd.experiments.content.findings import PROTOCOLS, judged, unfinished, without_text
-from mpgd.experiments.content.tables import Setting, scheme_table
+from mpgd.experiments.content.tables import IncompleteError, Setting, scheme_table
 from mpgd.experiments.schemes import Scheme
 from mpgd.experiments.store import Record
 

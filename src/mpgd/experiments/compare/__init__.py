@@ -7,14 +7,13 @@ written before the first run: `docs/compare-protocol.md`.
 
 from functools import partial
 
-from mpgd.experiments import Context
 from mpgd.experiments.compare.runs import FULL, Size, run_stages, tasks
 from mpgd.experiments.compare.section import blocks, told
 from mpgd.experiments.compare.tasks import BY_NAME
 from mpgd.experiments.compare.training import LARGEST, train
-from mpgd.experiments.data.small import AIRFOIL, ECG5000
-from mpgd.experiments.data.sources import locate
-from mpgd.experiments.experiment import Experiment, Part, draw, tell
+from mpgd.experiments.data.sources import AIRFOIL, ECG5000, obtain
+from mpgd.experiments.experiment import Experiment, Part
+from mpgd.experiments.runner import Context, draw, tell
 from mpgd.experiments.schema import Needs
 
 SOURCES = {"airfoil": AIRFOIL, "ecg": ECG5000, "plateau": ECG5000}
@@ -22,9 +21,7 @@ SOURCES = {"airfoil": AIRFOIL, "ecg": ECG5000, "plateau": ECG5000}
 
 def run(context: Context, size: Size = FULL) -> None:
     """Tune, report on fresh seeds, print the tables and draw the figure."""
-    for source in {SOURCES[name] for name in size.tasks if name in SOURCES}:
-        for name in source.files:  # a missing file is an error before any work
-            locate(source, name, context.data)
+    obtain({SOURCES[name] for name in size.tasks if name in SOURCES}, context.data)
     records = run_stages(context, partial(train, data=context.data), LARGEST, size)
     tell(context, told(records))
     draw(context, EXPERIMENT, records)

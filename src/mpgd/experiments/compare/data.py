@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from mpgd.experiments.compare.tasks import Task
-from mpgd.experiments.data import small
+from mpgd.experiments.data import sources
 from mpgd.experiments.data.sources import Split
 
 TUNE, REPORT = "tune", "report"
@@ -74,7 +74,7 @@ def _replaced(y: Tensor, share: float, seed: int) -> Tensor:
 
 
 def _digits() -> tuple[Tensor, Tensor]:
-    split = small.digits()
+    split = sources.digits()
     return torch.cat([split.x_train, split.x_test]), torch.cat([split.y_train, split.y_test])
 
 
@@ -100,16 +100,16 @@ def _digits_test(data: Path | None) -> tuple[Tensor, Tensor]:
 
 
 POOLS: Final[dict[str, Rows]] = {
-    "airfoil": _training(small.airfoil),
+    "airfoil": _training(sources.airfoil),
     "digits": _digits_pool,
-    "ecg": _training(small.ecg5000),
-    "plateau": _training(small.ecg5000),
+    "ecg": _training(sources.ecg5000),
+    "plateau": _training(sources.ecg5000),
     "pruning": _digits_pool,
 }
 TESTS: Final[dict[str, Rows]] = {
-    "airfoil": _held_out(small.airfoil),
+    "airfoil": _held_out(sources.airfoil),
     "digits": _digits_test,
-    "ecg": _held_out(small.ecg5000),
-    "plateau": _held_out(small.ecg5000),
+    "ecg": _held_out(sources.ecg5000),
+    "plateau": _held_out(sources.ecg5000),
     "pruning": _digits_test,
 }

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from mpgd.experiments import Context
 from mpgd.experiments.compare.data import REPORT, TUNE
 from mpgd.experiments.compare.methods import (
     ADAMW_DECAY,
@@ -28,7 +27,7 @@ from mpgd.experiments.compare.methods import (
 )
 from mpgd.experiments.compare.tasks import BY_NAME as TASKS_BY_NAME
 from mpgd.experiments.compare.tasks import TASKS, WALKERS, Task
-from mpgd.experiments.runner import Train, complete
+from mpgd.experiments.runner import Context, Train, complete
 from mpgd.experiments.statistics import grouped
 from mpgd.experiments.store import Record, Run
 

@@ -17,9 +17,8 @@ from mpgd.experiments.compare.verdicts import (
     reported,
     succeeds,
 )
-from mpgd.experiments.comparison import IncompleteError
 from mpgd.experiments.content.blocks import Block, Table, Text
-from mpgd.experiments.content.tables import table
+from mpgd.experiments.content.tables import IncompleteError, table
 from mpgd.experiments.content.tables import told as as_told
 from mpgd.experiments.experiment import Said
 from mpgd.experiments.store import Record, Run

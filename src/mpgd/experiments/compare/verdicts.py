@@ -15,8 +15,8 @@ from mpgd.experiments.compare.data import REPORT, TUNE
 from mpgd.experiments.compare.methods import BY_NAME, Method, methods_of
 from mpgd.experiments.compare.runs import best, configuration, scores
 from mpgd.experiments.compare.tasks import TASKS, Task
-from mpgd.experiments.comparison import IncompleteError
 from mpgd.experiments.content.choose import part
+from mpgd.experiments.content.tables import IncompleteError
 from mpgd.experiments.statistics import Difference, Summary, by_seed, grouped, holm, paired, summary
 from mpgd.experiments.store import Record
 

@@ -6,10 +6,15 @@ from functools import partial
 from typing import Final
 
 from mpgd.experiments import EXPERIMENTS, load
-from mpgd.experiments.comparison import Comparison, IncompleteError
 from mpgd.experiments.content.blocks import Basis, Block, Finding, Findings, Missing
 from mpgd.experiments.content.choose import chosen
-from mpgd.experiments.content.tables import AS_PRINTED, Setting, findings_table
+from mpgd.experiments.content.tables import (
+    AS_PRINTED,
+    Comparison,
+    IncompleteError,
+    Setting,
+    findings_table,
+)
 from mpgd.experiments.statistics import RULE, Columns, Verdict, by_scheme
 from mpgd.experiments.store import Record, Run
 

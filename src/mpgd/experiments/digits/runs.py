@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from mpgd.experiments.comparison import Comparison
+from mpgd.experiments.content.tables import Comparison
 from mpgd.experiments.schemes import Scheme, matched, mpgd, runs_of
 from mpgd.experiments.statistics import Columns
 from mpgd.experiments.store import Run

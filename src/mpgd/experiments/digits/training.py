@@ -7,8 +7,8 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from mpgd.experiments.data.small import digits as load_split
 from mpgd.experiments.data.sources import Split
+from mpgd.experiments.data.sources import digits as load_split
 from mpgd.experiments.digits.runs import FIXED
 from mpgd.experiments.nets.layout import Layout, class_entropy
 from mpgd.experiments.store import Run

@@ -6,12 +6,12 @@ from typing import Final
 
 import numpy as np
 
-from mpgd.experiments.comparison import IncompleteError
 from mpgd.experiments.content import blocks as content
 from mpgd.experiments.content import tables
 from mpgd.experiments.content.blocks import Finding, Findings, Panel, Plate, Text, panel
 from mpgd.experiments.content.choose import commonest, known, part
 from mpgd.experiments.content.findings import BASES
+from mpgd.experiments.content.tables import IncompleteError
 from mpgd.experiments.driver import figure, starts
 from mpgd.experiments.driver.runs import GAMMA
 from mpgd.experiments.driver.training import PROBABILITIES, noise_of

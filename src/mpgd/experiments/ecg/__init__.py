@@ -12,7 +12,7 @@ Reference: Lim, Wan & Simsekli (2022), Appendix F.1.
 """
 
 from mpgd.experiments import PROTOCOLS
-from mpgd.experiments.data.small import ECG5000
+from mpgd.experiments.data.sources import ECG5000
 from mpgd.experiments.ecg.runs import COMPARISON, tasks
 from mpgd.experiments.ecg.section import blocks
 from mpgd.experiments.ecg.training import largest, train

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from mpgd.experiments.banks.released import SWITCHES
-from mpgd.experiments.comparison import Comparison
+from mpgd.experiments.content.tables import Comparison
 from mpgd.experiments.schemes import SCRIPTED, Scheme, chaotic, matched, mpgd, runs_of
 from mpgd.experiments.statistics import Columns, grouped
 from mpgd.experiments.store import Record, Run

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy
 
 from mpgd.experiments.banks.released import released_gaussian
-from mpgd.experiments.data.small import ecg5000 as load_split
 from mpgd.experiments.data.sources import Split
+from mpgd.experiments.data.sources import ecg5000 as load_split
 from mpgd.experiments.nets.layout import Layout, cross_entropy
 from mpgd.experiments.schemes import is_scripted
 from mpgd.experiments.store import Run

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from mpgd.experiments.comparison import IncompleteError
 from mpgd.experiments.content.blocks import Block, Finding, Findings, Panel, Plate, Text, panel
 from mpgd.experiments.content.choose import commonest, known, part
+from mpgd.experiments.content.tables import IncompleteError
 from mpgd.experiments.content.tables import told as as_told
 from mpgd.experiments.escape import figure
 from mpgd.experiments.escape.figure import setting

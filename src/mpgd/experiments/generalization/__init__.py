@@ -21,7 +21,7 @@ apart, and Hill's, which looks at the largest increments only.
 Reference: Lim, Wan & Simsekli (2022), Theorem 4.2 and Section 4.2.
 """
 
-from mpgd.experiments.data.small import AIRFOIL
+from mpgd.experiments.data.sources import AIRFOIL
 from mpgd.experiments.experiment import Experiment, Part
 from mpgd.experiments.generalization.runs import needs, tasks, wanted
 from mpgd.experiments.generalization.section import blocks, told

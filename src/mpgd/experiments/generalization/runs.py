@@ -5,9 +5,8 @@ from dataclasses import asdict, dataclass, field
 from math import sqrt
 from typing import Final
 
-from mpgd.experiments import Context
-from mpgd.experiments.data.small import AIRFOIL
-from mpgd.experiments.data.sources import is_available
+from mpgd.experiments.data.sources import AIRFOIL, is_available
+from mpgd.experiments.runner import Context
 from mpgd.experiments.schema import Needs
 from mpgd.experiments.store import Run
 from mpgd.noise import ChaoticNoise, GaussianNoise

@@ -6,10 +6,9 @@ from typing import Final
 import numpy as np
 
 from mpgd.experiments import statistics
-from mpgd.experiments.comparison import IncompleteError
 from mpgd.experiments.content.blocks import Block, Finding, Findings, Plate, Table, Text, panel
 from mpgd.experiments.content.choose import commonest, part
-from mpgd.experiments.content.tables import table
+from mpgd.experiments.content.tables import IncompleteError, table
 from mpgd.experiments.content.tables import told as as_told
 from mpgd.experiments.experiment import Said
 from mpgd.experiments.generalization.figure import PANELS, draw_panel

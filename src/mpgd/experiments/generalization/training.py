@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import torch
 
-from mpgd.experiments.data.small import airfoil
+from mpgd.experiments.data.sources import airfoil
 from mpgd.experiments.generalization.nets import Array, Data, Trained, descend
 from mpgd.experiments.generalization.runs import SCHEMES, TAILS, Training
 from mpgd.experiments.store import Run

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from mpgd.experiments.comparison import IncompleteError
 from mpgd.experiments.content import tables
 from mpgd.experiments.content.blocks import (
     Block,
@@ -16,7 +15,7 @@ from mpgd.experiments.content.blocks import (
     panel,
 )
 from mpgd.experiments.content.choose import commonest, known, part
-from mpgd.experiments.content.tables import table
+from mpgd.experiments.content.tables import IncompleteError, table
 from mpgd.experiments.experiment import Said
 from mpgd.experiments.implicit.figure import AGREE, SHOWN, TITLES, draw_cases, draw_epsilon
 from mpgd.experiments.implicit.runs import (

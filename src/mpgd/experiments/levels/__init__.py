@@ -9,7 +9,7 @@ checked with fresh seeds. The rule of the check was written before the runs:
 `docs/compare-protocol.md`.
 """
 
-from mpgd.experiments.data.small import AIRFOIL, ECG5000
+from mpgd.experiments.data.sources import AIRFOIL, ECG5000
 from mpgd.experiments.experiment import Experiment, Part
 from mpgd.experiments.levels.runs import STUDIES, tasks
 from mpgd.experiments.levels.section import blocks, told

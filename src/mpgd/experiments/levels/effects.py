@@ -17,8 +17,8 @@ from typing import Final
 import numpy as np
 
 from mpgd.experiments.compare.verdicts import sign_flips
-from mpgd.experiments.comparison import IncompleteError
 from mpgd.experiments.content.choose import part
+from mpgd.experiments.content.tables import IncompleteError
 from mpgd.experiments.levels.runs import FRESH, NETS, STUDIES, Study, weight
 from mpgd.experiments.statistics import Difference, Summary, by_seed, grouped, holm, paired, summary
 from mpgd.experiments.store import Record

@@ -5,9 +5,8 @@ from typing import Final
 
 import numpy as np
 
-from mpgd.experiments.comparison import IncompleteError
 from mpgd.experiments.content.blocks import Block, Plate, Table, Text, panel
-from mpgd.experiments.content.tables import table
+from mpgd.experiments.content.tables import IncompleteError, table
 from mpgd.experiments.content.tables import told as as_told
 from mpgd.experiments.experiment import Said
 from mpgd.experiments.levels.effects import (

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from mpgd.experiments.airfoil import training as airfoil
 from mpgd.experiments.banks.bank import Shapes, perturbations
-from mpgd.experiments.data.small import airfoil as airfoil_split
-from mpgd.experiments.data.small import digits as digits_split
-from mpgd.experiments.data.small import ecg5000
+from mpgd.experiments.data.sources import airfoil as airfoil_split
+from mpgd.experiments.data.sources import digits as digits_split
+from mpgd.experiments.data.sources import ecg5000
 from mpgd.experiments.digits import training as digits
 from mpgd.experiments.ecg import training as ecg
 from mpgd.experiments.nets.layout import Layout, class_entropy, cross_entropy, mean_square

@@ -4,11 +4,10 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from mpgd.experiments.comparison import IncompleteError
 from mpgd.experiments.content.blocks import Block, Finding, Findings, Panel, Plate, Text, panel
 from mpgd.experiments.content.choose import commonest, known, part
 from mpgd.experiments.content.findings import BASES
-from mpgd.experiments.content.tables import table
+from mpgd.experiments.content.tables import IncompleteError, table
 from mpgd.experiments.driver.runs import FIRST_SIGN
 from mpgd.experiments.experiment import Said
 from mpgd.experiments.limit import figure, further_section

@@ -1,6 +1,10 @@
-"""Runs that the store lacks, computed together, here, in processes of their own or on a cluster.
+"""The one loop that reproduces an experiment, and what it is given: a `Context`.
 
     runs -> those the store lacks -> batches of one shape -> train(batch) -> store, one by one
+         -> tables, verdicts and figures of all records
+
+A study has a loop of its own only where it is not trained run by run. Batches are trained here, in
+processes of their own or on a cluster.
 
 A batch is the unit of work: a worker that dies costs only its batch, which is tried again. Local
 workers write their results themselves, so that a killed parent loses nothing that was finished;
@@ -10,21 +14,111 @@ results of a cluster come back and are written here.
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
 
-from mpgd.experiments import Context
+from mpgd.experiments import USUAL, check_protocol
 from mpgd.experiments.banks.bank import driver
+from mpgd.experiments.content.blocks import Plate
+from mpgd.experiments.content.style import save
+from mpgd.experiments.data.sources import obtain
+from mpgd.experiments.experiment import LARGEST, Experiment, Said
 from mpgd.experiments.store import Record, Run, Store
 from mpgd.experiments.training import Result, one_thread
+from mpgd.parameters import check_choice, check_integer
 
+T = TypeVar("T")
 Train = Callable[[list[Run]], Iterable[Result]]
 Finished = tuple[Run, Any, Any, float]
 Batch = list[Run]
 
-LARGEST: Final = 40  # runs in a batch
 ATTEMPTS: Final = 3  # at a batch whose worker dies
 TASKS: Final = 4  # batches for each place of a cluster, while runs last
 SHARED: Final = ("widths", "eta", "steps", "stop", "batch", "data", "part", "study")  # in a batch
+
+
+class Reporter(Protocol):
+    """Where an experiment says what it does."""
+
+    def say(self, text: str) -> None:
+        """Show one line."""
+
+    def track(self, items: Sequence[T], label: Callable[[T], str]) -> Iterable[T]:
+        """Yield ``items`` and show how far the loop is."""
+
+    def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """Show a table."""
+
+
+class Silent:
+    """A reporter that shows nothing."""
+
+    def say(self, text: str) -> None:
+        """Show nothing."""
+
+    def track(self, items: Sequence[T], label: Callable[[T], str]) -> Iterable[T]:
+        """Return ``items``."""
+        return items
+
+    def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """Show nothing."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What an experiment is given."""
+
+    out: Path  # the folder of figures
+    reporter: Reporter = field(default_factory=Silent)  # where it says what it does
+    protocols: tuple[str, ...] = USUAL  # of `experiments.PROTOCOLS`, those to run
+    seeds: int = 5  # how many seeds of each scheme, from 1 on
+    data: Path | None = None  # the folder of data sets, looked into first
+    workers: int = 1  # how many processes train
+    cluster: str | None = None  # the address of a Dask scheduler that trains instead
+    device: str = "cpu"  # ``cpu`` or ``cuda``; only cifar10 asks
+
+    def __post_init__(self) -> None:
+        for protocol in self.protocols:
+            check_protocol(protocol)
+        check_integer("seeds", self.seeds, 1)
+        check_integer("workers", self.workers, 1)
+        check_choice("device", self.device, ("cpu", "cuda"))
+        if self.data is not None and not self.data.is_dir():
+            raise ValueError(f"data must be a folder, got {str(self.data)!r}")
+
+    @cached_property
+    def store(self) -> Store:
+        """The store of finished runs, in ``out/runs``."""
+        return Store(self.out / "runs", self.reporter.say)
+
+
+def reproduce(experiment: Experiment, context: Context, *size: Any) -> None:
+    """Train what the store lacks, print tables and verdicts, and draw the figures.
+
+    ``size`` is handed to the study's ``runs``; without it they have the size of the paper.
+    """
+    if experiment.run:
+        experiment.run(context, *size)
+        return
+    obtain(experiment.data, context.data)
+    runs = runs_of(experiment, context, *size)
+    train: Train = partial(experiment.train, data=context.data)
+    records = complete(context, runs, train, experiment.largest, experiment.label)
+    tell(context, experiment.told(records))
+    draw(context, experiment, records)
+
+
+def runs_of(experiment: Experiment, context: Context, *size: Any) -> list[Run]:
+    """Return the runs a study asks for; by default all protocols' and seeds', each once."""
+    if experiment.wanted:
+        return experiment.wanted(context, *size)
+    seeds = range(1, context.seeds + 1)
+    every = [
+        run for protocol in context.protocols for run in experiment.runs(protocol, seeds, *size)
+    ]
+    return list({run.key: run for run in every}.values())
 
 
 def complete(
@@ -139,3 +233,21 @@ def train_and_save(train: Train, batch: Batch, store: Store) -> None:
     """Train a batch and write each result as soon as it is there."""
     for result in finished(train, batch):
         store.save(*result)
+
+
+def tell(context: Context, said: Iterable[Said]) -> None:
+    """Print lines and tables."""
+    for item in said:
+        if isinstance(item, str):
+            context.reporter.say(item)
+        else:
+            context.reporter.table(*item)
+
+
+def draw(context: Context, experiment: Experiment, records: list[Record]) -> None:
+    """Write the figures."""
+    found = experiment.figures(records) if experiment.figures else ()
+    for plate in (block for block in found if isinstance(block, Plate)):
+        path = context.out / f"{plate.name}.png"
+        save(plate, path)
+        context.reporter.say(f"figure: {path}")

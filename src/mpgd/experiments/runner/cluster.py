@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import as_completed
 from typing import Any
 
-from mpgd.experiments import Context
-from mpgd.experiments.runner import ATTEMPTS, Batch, Finished, Train, finished
+from mpgd.experiments.runner import ATTEMPTS, Batch, Context, Finished, Train, finished
 
 
 def on_cluster(context: Context, batches: Sequence[Batch], train: Train) -> Iterator[Batch]:

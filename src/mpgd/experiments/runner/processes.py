@@ -13,8 +13,7 @@ from multiprocessing import get_context, parent_process, resource_tracker
 from pathlib import Path
 from types import FrameType
 
-from mpgd.experiments import Context
-from mpgd.experiments.runner import ATTEMPTS, Batch, Train, train_and_save
+from mpgd.experiments.runner import ATTEMPTS, Batch, Context, Train, train_and_save
 from mpgd.experiments.store import Store
 
 

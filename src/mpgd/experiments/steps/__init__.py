@@ -15,7 +15,7 @@ Reference: Lim, Wan & Simsekli (2022), Section 5 and Appendix F.1.
 """
 
 from mpgd.experiments import PROTOCOLS
-from mpgd.experiments.data.small import AIRFOIL, ECG5000
+from mpgd.experiments.data.sources import AIRFOIL, ECG5000
 from mpgd.experiments.experiment import Experiment, Part
 from mpgd.experiments.steps.runs import TOGETHER, label, needs, tasks
 from mpgd.experiments.steps.section import blocks, told

@@ -5,7 +5,6 @@ from typing import Final
 
 from mpgd.experiments import PROTOCOLS as NAMES
 from mpgd.experiments import statistics
-from mpgd.experiments.comparison import IncompleteError
 from mpgd.experiments.content.blocks import (
     Block,
     Finding,
@@ -18,7 +17,7 @@ from mpgd.experiments.content.blocks import (
 )
 from mpgd.experiments.content.choose import chosen, commonest
 from mpgd.experiments.content.findings import BASIS, PROTOCOLS
-from mpgd.experiments.content.tables import table
+from mpgd.experiments.content.tables import IncompleteError, table
 from mpgd.experiments.content.tables import told as as_told
 from mpgd.experiments.experiment import Said
 from mpgd.experiments.steps.figure import draw_levels, draw_steps

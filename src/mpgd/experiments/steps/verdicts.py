@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from mpgd.experiments.comparison import IncompleteError
+from mpgd.experiments.content.tables import IncompleteError
 from mpgd.experiments.levels.runs import Study
 from mpgd.experiments.schemes import Scheme
 from mpgd.experiments.statistics import (

@@ -5,7 +5,7 @@ from dataclasses import replace
 from statistics import median
 from typing import Any, Final
 
-from mpgd.experiments.comparison import Comparison, by_protocol
+from mpgd.experiments.content.tables import Comparison, by_protocol
 from mpgd.experiments.content.tables import told as as_told
 from mpgd.experiments.experiment import Said
 from mpgd.experiments.schemes import Scheme, chaotic, runs_of
