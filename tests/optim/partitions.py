@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
@@ -74,12 +75,23 @@ def partition(rank: int, folder: str) -> Any:
     return found
 
 
+def bare_net() -> nn.Sequential:
+    """Return `odd_net` without biases: under FSDP1 each layer's flat parameter is one tensor."""
+    layers = [
+        nn.Linear(x.in_features, x.out_features, bias=False) if isinstance(x, nn.Linear) else x
+        for x in odd_net()
+    ]
+    net = nn.Sequential(*layers)
+    net.load_state_dict({k: v for k, v in odd_net().state_dict().items() if "weight" in k})
+    return net
+
+
 def flatten(rank: int, folder: str) -> Any:
     """Train under FSDP1; return the whole parameters and the errors of what is refused."""
     from torch.distributed.fsdp import FullyShardedDataParallel as Fsdp
 
-    def wrapped(layers: bool, original: bool) -> Fsdp:
-        model = odd_net()
+    def wrapped(layers: bool, original: bool, net: Callable[[], nn.Module] = odd_net) -> Fsdp:
+        model = net()
         if layers:
             for name, layer in list(model.named_children()):
                 if isinstance(layer, nn.Linear):
@@ -104,4 +116,14 @@ def flatten(rank: int, folder: str) -> Any:
             train_odd(model, optimizer, range(6))
             with Fsdp.summon_full_params(model):
                 found[f"{kind} {layers}"] = [p.detach().clone() for p in model.parameters()]
+        bare: nn.Module = wrapped(True, False, bare_net)
+        mpgd.number_parameters(bare)
+        optimizer = make_optimizer(kind, bare.parameters(), engine="torch", symmetric=True)
+        train_odd(bare, optimizer, range(6))
+        with Fsdp.summon_full_params(bare):
+            found[f"{kind} bare"] = [
+                layer.weight.detach().clone()
+                for layer in bare.modules()
+                if type(layer) is nn.Linear
+            ]
     return found

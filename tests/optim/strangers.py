@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -27,8 +28,10 @@ NAMES: dict[str, Any] = {  # settings that a perturbation has too, with values i
 class Namesake(Optimizer):
     """Descent whose settings have the names of ours; ``beta`` is the weight of the last step."""
 
-    def __init__(self, params: Any, lr: float = 0.05, **settings: Any) -> None:
-        super().__init__(params, {"lr": lr, **NAMES, **settings})
+    def __init__(
+        self, params: Any, lr: float = 0.05, names: Mapping[str, Any] = MappingProxyType(NAMES)
+    ) -> None:
+        super().__init__(params, {"lr": lr, **names})
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:
@@ -60,10 +63,10 @@ class Counted(Optimizer):
 
 
 class Numbered(Optimizer):
-    """As heavyball: a parameter's state has integer keys, with dictionaries under them."""
+    """As heavyball: integer keys with dictionaries under them, and settings that are not saved."""
 
     def __init__(self, params: Any, lr: float = 0.05) -> None:
-        super().__init__(params, {"lr": lr})
+        super().__init__(params, {"lr": lr, "_own": 1})
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:
@@ -74,6 +77,13 @@ class Numbered(Optimizer):
                 mean = own.setdefault("mean", torch.zeros_like(p))
                 mean.lerp_(p.grad, 0.1)
                 p.sub_(mean, alpha=group["lr"])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state, without settings that begin with an underscore."""
+        packed = super().state_dict()
+        for group in packed["param_groups"]:
+            group.pop("_own", None)
+        return packed
 
 
 class Bare(Optimizer):
@@ -95,7 +105,10 @@ class Bare(Optimizer):
 
 
 class Around(Optimizer):
-    """As Lookahead and Magma: another optimizer inside, and a state dict of its own form."""
+    """As Lookahead and Magma: another optimizer inside, and a state dict of its own form.
+
+    Like Lookahead's momentum, a sum of its own lies in the state of the optimizer inside.
+    """
 
     def __init__(self, inside: Optimizer) -> None:
         self.inside = inside
@@ -120,7 +133,10 @@ class Around(Optimizer):
         for p in self._every():
             slow = self.state[p]["slow"]
             slow.lerp_(p, 0.5)
-            p.copy_(slow)
+            if "pulled" not in self.inside.state[p]:
+                self.inside.state[p]["pulled"] = torch.zeros_like(p)
+            pulled = self.inside.state[p]["pulled"].lerp_(slow, 0.5)
+            p.copy_(slow).add_(pulled, alpha=0.01)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state."""
@@ -184,8 +200,9 @@ class Tuned(Optimizer):
     def step(self, closure: Callable[[], Any] | None = None) -> None:
         """Take one step."""
         self.inside.step()
-        own = self.state["tuned"] if "tuned" in self.state else {"sum": torch.zeros(())}
-        self.state["tuned"] = own
+        if "tuned" not in self.state:
+            self.state["tuned"] = {"sum": torch.zeros(())}
+        own = self.state["tuned"]
         own["sum"] += sum(float(p.abs().sum()) for g in self.param_groups for p in g["params"])
         for group in self.param_groups:
             for p in group["params"]:

@@ -85,8 +85,9 @@ def test_at_a_learning_rate_of_zero_only_the_buffer_changes(path: dict[str, Any]
     [lambda o: OneCycleLR(o, max_lr=0.1, total_steps=10), lambda o: CyclicLR(o, 0.01, 0.1)],
     ids=["OneCycleLR", "CyclicLR"],
 )
-def test_schedulers_that_cycle_the_momentum_take_it(make: Any) -> None:
-    optimizer = MPGD(parameters([9]), **LOUD, momentum=0.9)
+@pytest.mark.parametrize("how", [{}, {"momentum": 0.9}], ids=str)
+def test_schedulers_that_cycle_the_momentum_take_it(make: Any, how: dict[str, Any]) -> None:
+    optimizer = MPGD(parameters([9]), **LOUD, **how)
     scheduler, seen = make(optimizer), set()
     for k in range(5):
         run(optimizer, 1, first=k)

@@ -31,9 +31,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return in_two_processes(tmp_path_factory.mktemp("partitions"), TASKS)
 
 
-def alone(kind: str, steps: int) -> Any:
+def alone(kind: str, steps: int, net: Any = odd_net) -> Any:
     """Return the model and the optimizer of one process."""
-    model = odd_net()
+    model = net()
     optimizer = make_optimizer(kind, model.parameters(), engine="torch", symmetric=True)
     train_odd(model, optimizer, range(steps))
     return model, optimizer
@@ -74,6 +74,8 @@ def test_under_fsdp1_the_noise_is_that_of_one_process(folder: Path) -> None:
         model, _ = alone(kind, 6)
         for layers in (False, True):
             close(one[f"{kind} {layers}"], list(model.parameters()))
+        bare, _ = alone(kind, 6, partitions.bare_net)
+        close(one[f"{kind} bare"], list(bare.parameters()))  # use_orig_params=False
 
 
 def test_what_fsdp1_does_not_say_is_refused(folder: Path) -> None:

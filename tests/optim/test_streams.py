@@ -24,8 +24,8 @@ LOUD: dict[str, Any] = {"lr": 0.05, "sigma": 0.2, "engine": "torch"}
 @pytest.fixture(autouse=True)
 def _nobody_stepped(monkeypatch: pytest.MonkeyPatch) -> None:
     gc.collect()  # optimizers of other tests
-    monkeypatch.setattr(streams.TURN, "seen", set())
-    monkeypatch.setattr(streams.TURN, "last", -1)
+    for name, value in vars(type(streams.TURN)()).items():
+        monkeypatch.setattr(streams.TURN, name, value)
 
 
 def words(optimizer: Any, number: int = 0) -> torch.Tensor:
@@ -89,13 +89,23 @@ def test_two_optimizers_that_train_together_are_warned_of_once(make: Any) -> Non
         alternate(one, make([5, 3], **k))  # a warning would be an error here
 
 
-def test_one_optimizer_per_parameter_is_warned_of() -> None:
-    model = nn.Linear(3, 2)
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_one_optimizer_per_parameter_is_warned_of_once(layers: int) -> None:
+    model = nn.Sequential(*(nn.Linear(3, 3) for _ in range(layers)))
     each = [MPGD([p], **LOUD) for p in model.parameters()]
-    with pytest.warns(UserWarning, match="number_parameters"):
+    with pytest.warns(UserWarning, match="number_parameters") as seen:
         alternate(*each)
+    assert len(seen) == 1
     number_parameters(model)
     alternate(*(MPGD([p], **LOUD) for p in model.parameters()))
+
+
+def test_the_one_of_several_that_repeats_another_is_found() -> None:
+    """Only the first and the third have the same seed, and neither steps right after the other."""
+    each = [adamw([size, 3], seed=seed) for size, seed in ((4, 0), (5, 1), (6, 0), (7, 2))]
+    with pytest.warns(UserWarning, match="same seed and stream") as seen:
+        alternate(*each)
+    assert len(seen) == 1
 
 
 def test_what_shares_its_noise_on_purpose_is_not_warned_of() -> None:

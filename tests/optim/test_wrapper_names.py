@@ -17,14 +17,17 @@ import mpgd
 from mpgd import perturb
 
 DATA = Path(__file__).parents[1] / "data" / "checkpoints"
+ALLOWED = {"beta": 0.965, "sigma": 1.0}  # Tiger's and FriendlySAM's, which a perturbation takes too
 OURS = {**LOUD, "symmetric": True, "stream": "names"}
 
 
-def test_both_settings_of_one_name_are_used() -> None:
+@pytest.mark.parametrize("names", [NAMES, ALLOWED], ids=["refused", "allowed"])
+def test_both_settings_of_one_name_are_used(names: dict[str, Any]) -> None:
     """The step is the inner one alone plus the perturbation that another inner optimizer gets."""
-    inner, others = Namesake(vectors(1)), Namesake(vectors(1))
-    optimizer = perturb(inner, **OURS)
-    reference = perturb(torch.optim.SGD(vectors(1), lr=0.05), **OURS)
+    ours = {**LOUD, "symmetric": True}
+    inner, others = (Namesake(vectors(1), names=names) for _ in range(2))
+    optimizer = perturb(inner, **ours)
+    reference = perturb(torch.optim.SGD(vectors(1), lr=0.05), **ours)
     start = vectors(1)[0].detach()
     run(optimizer, 1)
     run(others, 1)
@@ -32,9 +35,9 @@ def test_both_settings_of_one_name_are_used() -> None:
     shift = flat(reference)[0].detach() - (start - 0.05 * flat(reference)[0].grad)
     torch.testing.assert_close(flat(optimizer)[0].detach(), flat(others)[0].detach() + shift)
     group = optimizer.param_groups[0]
-    for name, value in NAMES.items():
+    for name, value in names.items():
         assert group[name] == value
-        assert group["perturbation." + name] == OURS.get(name, getattr(mpgd_defaults(), name))
+        assert group["perturbation." + name] == ours.get(name, getattr(mpgd_defaults(), name))
 
 
 def mpgd_defaults() -> Any:

@@ -179,7 +179,7 @@ def load_inner(inner: Optimizer, saved: Any) -> None:
     """
     kind = type(inner).__name__
     before = dict(inner.__dict__)
-    names = [inner.defaults.keys() & group.keys() for group in inner.param_groups]
+    names = [_saved_names(inner, group) for group in inner.param_groups]
     try:
         if _is_usual(inner, saved) or is_torchs(inner):
             check_saved(inner, saved)
@@ -194,6 +194,11 @@ def load_inner(inner: Optimizer, saved: Any) -> None:
         inner.__dict__.clear()
         inner.__dict__.update(before)
         raise ValueError(f"the state does not fit the {kind}: {error}") from error
+
+
+def _saved_names(inner: Optimizer, group: Mapping[str, Any]) -> set[str]:
+    """Return the settings a group must have after a load; heavyball saves no private ones."""
+    return {name for name in inner.defaults.keys() & group.keys() if not name.startswith("_")}
 
 
 def _copied(inner: Optimizer) -> Optimizer | None:

@@ -4,25 +4,29 @@ The noise of a tensor is a function of (seed, stream, ordinal), and every optimi
 parameters from 0. So two optimizers with the default seed, as of a GAN, repeat each other's noise.
 
 Two that live at the same time need not train together: a notebook keeps the last run's. They do if
-their steps alternate. When an optimizer steps again after another one did, the two are compared,
-once. Where all tensors with the same noise have the same shapes too, one optimizer is taken for a
-copy, a resumed run or a repetition of the other, which has its noise on purpose: no warning.
+their steps alternate. When an optimizer steps again, it is compared with all that stepped since it
+last did, once. Where all tensors with the same noise have the same shapes too, one optimizer is
+taken for a copy, a resumed run or a repetition of the other, which has its noise on purpose: no
+warning.
 """
 
 from __future__ import annotations
 
 import warnings
+from itertools import takewhile
 from typing import Any, Final
 
 from mpgd.optim.operator import OPTIMIZERS
 
 
 class _Turn:
-    """Whose turn it was, and which pairs were compared."""
+    """Whose turn it was, who stepped before, and what was compared and warned of."""
 
     def __init__(self) -> None:
         self.last = -1
+        self.order: dict[int, None] = {}  # by their last steps, the latest at the end
         self.seen: set[tuple[int, int]] = set()
+        self.warned: set[int] = set()
 
 
 TURN: Final = _Turn()
@@ -34,25 +38,30 @@ TEXT: Final = (
 
 
 def take_turn(optimizer: Any) -> None:
-    """Note that an optimizer steps; warn if its noise is that of the one which stepped before."""
+    """Note that an optimizer steps; warn if one that stepped since it last did has its noise."""
     number, last = optimizer._number, TURN.last
     if number == last:
         return
     TURN.last = number
-    pair = (number, last)
-    if pair in TURN.seen or (last, number) not in TURN.seen:
-        TURN.seen.add(pair)  # the first change; another one back makes it an alternation
-        return
-    TURN.seen.add(pair)
-    other: Any = OPTIMIZERS.get(last)
-    if other is not None and _collide(optimizer, other):
-        warnings.warn(TEXT, UserWarning, stacklevel=5)  # past torch's wrappers of step
+    if number in TURN.order and (number, last) not in TURN.seen:
+        TURN.seen.add((number, last))
+        since = list(takewhile(lambda other: other != number, reversed(TURN.order)))
+        if number not in TURN.warned and _collides(optimizer, since):
+            TURN.warned |= {number, *since}  # they train together, and are warned of together
+            warnings.warn(TEXT, UserWarning, stacklevel=5)  # past torch's wrappers of step
+    TURN.order.pop(number, None)
+    TURN.order[number] = None
 
 
-def _collide(one: Any, other: Any) -> bool:
-    """Return whether two optimizers perturb different tensors by one key."""
-    mine, its = _keys(one), _keys(other)
-    return any(mine[key].shape != its[key].shape for key in mine.keys() & its.keys())
+def _collides(optimizer: Any, others: list[int]) -> bool:
+    """Return whether an optimizer and one of the others perturb different tensors by one key."""
+    mine = _keys(optimizer)
+    for number in others:
+        other: Any = OPTIMIZERS.get(number)
+        its = {} if other is None else _keys(other)
+        if any(mine[key].shape != its[key].shape for key in mine.keys() & its.keys()):
+            return True
+    return False
 
 
 def _keys(optimizer: Any) -> dict[int, Any]:

@@ -295,7 +295,7 @@ def test_a_dask_cluster_makes_the_same_table_though_a_worker_dies(
 ) -> None:
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None
+        n_workers=2, threads_per_worker=1, dashboard_address=":0"
     ) as cluster:
         context = Context(tmp_path / "out", cluster=cluster.scheduler_address)
         train = partial(noted, folder=tmp_path, mark=tmp_path / "mark")
