@@ -261,7 +261,7 @@ class Code:
         """Ask for memory that is needed soon; it need not exist."""
         kind = ir.FunctionType(ir.VoidType(), [POINTER, INT, INT, INT])
         function = self._external("llvm.prefetch.p0", kind)
-        hints = [ir.Constant(INT, hint) for hint in (0, 2, 1)]  # to read, to the second-level cache, data
+        hints = [ir.Constant(INT, hint) for hint in (0, 2, 1)]  # to read, second level, data
         self.builder.call(function, [place, *hints])
 
     def spread(self, number: Any, kind: Any) -> Any:
