@@ -46,7 +46,6 @@ def test_all_dtypes_in_one_group(variant: dict[str, Any], path: dict[str, Any]) 
         assert torch.isfinite(torch.view_as_real(p) if p.is_complex() else p).all()
 
 
-@pytest.mark.filterwarnings("ignore:two optimizers that train")  # with equal noise, on purpose
 @pytest.mark.parametrize("path", PATHS, ids=str)
 def test_complex_parameters_are_pairs_of_real_ones(path: dict[str, Any]) -> None:
     [z] = parameters([(6, 5)], torch.complex64)

@@ -21,6 +21,10 @@ from mpgd.optim import streams
 LOUD: dict[str, Any] = {"lr": 0.05, "sigma": 0.2, "engine": "torch"}
 
 
+# Other tests compare optimizers that have the same noise, step by step; see pyproject.toml.
+pytestmark = pytest.mark.filterwarnings("error:two optimizers that train at the same time")
+
+
 @pytest.fixture(autouse=True)
 def _nobody_stepped(monkeypatch: pytest.MonkeyPatch) -> None:
     gc.collect()  # optimizers of other tests
@@ -108,12 +112,26 @@ def test_the_one_of_several_that_repeats_another_is_found() -> None:
     assert len(seen) == 1
 
 
+@pytest.mark.parametrize("make", [lambda s, **k: MPGD(parameters(s), **LOUD, **k), adamw])
+def test_members_of_an_ensemble_are_warned_of(make: Any) -> None:
+    """Their tensors have the same shapes, and they are no copies of each other."""
+    members = [make([4, 3]) for _ in range(3)]
+    with pytest.warns(UserWarning, match="same seed and stream") as seen:
+        alternate(*members)
+    assert len(seen) == 1
+    alternate(*(make([4, 3], seed=k) for k in range(3)))
+
+
 def test_what_shares_its_noise_on_purpose_is_not_warned_of() -> None:
     one = adamw([4, 3])
     run(one, 2)
-    copied, resumed, again = copy.deepcopy(one), adamw([4, 3]), adamw([4, 3])
+    copied, resumed = copy.deepcopy(one), adamw([4, 3])
     resumed.load_state_dict(one.state_dict())
-    alternate(one, copied, resumed, again)
+    alternate(one, copied, resumed)
+    plain = MPGD(parameters([4]), **LOUD, seed=5)
+    followed = MPGD(parameters([4]), **LOUD, seed=5)
+    followed.load_state_dict(plain.state_dict())
+    alternate(plain, copy.deepcopy(plain), followed)
     larger = adamw([9, 9])
     for optimizer in (one, larger):  # one after the other, not together
         run(optimizer, 3)

@@ -242,6 +242,7 @@ class MPGD(Optimizer):
         """Restore from a pickle, also of a version that lacked a setting."""
         super().__setstate__(state)
         self._current, self._number = Current(), operator.enrol(self)
+        TURN.restored.add(self._number)
         self._checked = {}
         torchs = {"maximize": False, "foreach": None, "fused": None, **SGDS}
         for group in (self.defaults, *self.param_groups):

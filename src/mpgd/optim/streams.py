@@ -5,8 +5,7 @@ parameters from 0. So two optimizers with the default seed, as of a GAN, repeat 
 
 Two that live at the same time need not train together: a notebook keeps the last run's. They do if
 their steps alternate. When an optimizer steps again, it is compared with all that stepped since it
-last did, once. Where all tensors with the same noise have the same shapes too, one optimizer is
-taken for a copy, a resumed run or a repetition of the other, which has its noise on purpose: no
+last did, once. A copy, or one that has loaded a checkpoint, has the other's noise on purpose: no
 warning.
 """
 
@@ -27,6 +26,7 @@ class _Turn:
         self.order: dict[int, None] = {}  # by their last steps, the latest at the end
         self.seen: set[tuple[int, int]] = set()
         self.warned: set[int] = set()
+        self.restored: set[int] = set()  # from a copy, a pickle or a checkpoint
 
 
 TURN: Final = _Turn()
@@ -58,8 +58,9 @@ def _collides(optimizer: Any, others: list[int]) -> bool:
     mine = _keys(optimizer)
     for number in others:
         other: Any = OPTIMIZERS.get(number)
-        its = {} if other is None else _keys(other)
-        if any(mine[key].shape != its[key].shape for key in mine.keys() & its.keys()):
+        is_meant = other is None or not TURN.restored.isdisjoint({number, optimizer._number})
+        its = {} if is_meant else _keys(other)
+        if any(mine[key] is not its[key] for key in mine.keys() & its.keys()):
             return True
     return False
 

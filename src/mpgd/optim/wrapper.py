@@ -156,6 +156,8 @@ class Perturbed(Optimizer):
         """Restore from a copy or a pickle."""
         super().__setstate__(state)
         self._current, self._number = Current(PREFIX), operator.enrol(self)
+        if state:
+            TURN.restored.add(self._number)
         self._bare = bare_step(self.inner)
         self._measures, self._updates = False, dict[int, float | None]()
         self._room: dict[Tensor, Tensor] = {}  # for the parameters before a step
@@ -363,6 +365,7 @@ class Perturbed(Optimizer):
         loaded = checkpoint.pairs(self.param_groups, saved)
         self._orbits = {p: checkpoint.own_state(values, p) for p, _, values in loaded if values}
         self._own = settings
+        TURN.restored.add(self._number)
         for group, own in zip(self.param_groups, settings, strict=True):
             group.update(with_prefix(own))
         for post_hook in self._optimizer_load_state_dict_post_hooks.values():
