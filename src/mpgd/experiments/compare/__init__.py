@@ -40,5 +40,5 @@ EXPERIMENT = Experiment(
     largest=lambda run: LARGEST,
     figures=blocks,
     run=run,
-    seconds=7.0,
+    seconds=3.5,
 )

@@ -108,11 +108,9 @@ class Code:
 
         ``salt`` belongs to the upper half.
         """
-        return (
-            self._hash_whole(first, place, key, salt)
-            if PACKS_IN_ONE or not PACKS
-            else (self._hash_halves(first, place, key, salt))
-        )
+        in_halves = PACKS and not PACKS_IN_ONE
+        hash_lanes = self._hash_halves if in_halves else self._hash_whole
+        return hash_lanes(first, place, key, salt)
 
     def _hash_whole(self, first: Any, place: Any, key: Any, salt: Any) -> tuple[Any, Any]:
         builder, multiplier = self.builder, equal(MULTIPLIER, LONGS)
@@ -125,9 +123,9 @@ class Code:
         return builder.trunc(h, FEW), builder.trunc(builder.lshr(h, equal(32, LONGS)), FEW)
 
     def _hash_halves(self, first: Any, place: Any, key: Any, salt: Any) -> tuple[Any, Any]:
-        """Do the same with products of halves, where the CPU has none of 64 bits.
+        """Do the same with products of halves, for AVX2, which has none of 64 bits.
 
-        The upper half of the first product's left side is the same for all.
+        All indices have one upper half, so the first product takes it as a constant.
         """
         builder = self.builder
         start, turned = builder.trunc(first, INT), builder.trunc(key, INT)
