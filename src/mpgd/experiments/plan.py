@@ -33,9 +33,8 @@ def must_compile() -> bool:
     """Return whether numba is there and has compiled nothing of this version yet."""
     if not has_numba():
         return False
-    from mpgd.experiments.kernels import advance_tensors
     from mpgd.noise.engines.compiled import is_kept
-    from mpgd.noise.engines.fused import advance_copy, advance_sums, advance_values
+    from mpgd.noise.engines.fused import advance_copy, advance_sums, advance_tensors, advance_values
 
     return not any(map(is_kept, (advance_tensors, advance_values, advance_copy, advance_sums)))
 

@@ -177,7 +177,7 @@ def gradient_of(
     """Return the gradient in closed form where we have one, else by autograd."""
     layout, loss, dtype = problem.layout, problem.loss, problem.split.x_train.dtype
     if is_shallow(layout, loss, dtype):
-        from mpgd.experiments.kernels import shallow_gradient
+        from mpgd.experiments.nets.shallow import shallow_gradient
 
         return shallow_gradient
     if IN_PLACE.keys() >= set(layout.activations):
@@ -186,7 +186,7 @@ def gradient_of(
 
 
 def is_shallow(layout: Layout, loss: Loss, dtype: torch.dtype) -> bool:
-    """Return whether the compiled gradient of `experiments.kernels` can be used here."""
+    """Return whether the compiled gradient of `nets.shallow` can be used here."""
     one_layer = len(layout.widths) == 3 and layout.widths[-1] == 1
     functions = (layout.hidden, layout.output, loss) == (torch.relu, None, mean_square)
     return one_layer and functions and dtype == torch.float64 and has_numba()

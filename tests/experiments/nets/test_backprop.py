@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 from torch.func import grad_and_value, vmap
 
-from mpgd.experiments.kernels import shallow_gradient
 from mpgd.experiments.nets import backprop
 from mpgd.experiments.nets.backprop import Backpropagation
 from mpgd.experiments.nets.layout import Examples, Layout, Loss, cross_entropy, mean_square, slope
+from mpgd.experiments.nets.shallow import shallow_gradient
 from mpgd.experiments.training import is_shallow
 
 COUNT = 300  # examples; no multiple of a block
@@ -95,7 +95,7 @@ def test_a_compiled_gradient_does_not_depend_on_its_neighbours() -> None:
 
 BITS = """
 import torch
-from mpgd.experiments.kernels import shallow_gradient
+from mpgd.experiments.nets.shallow import shallow_gradient
 from mpgd.experiments.nets.layout import Examples
 from mpgd.experiments.nets.layout import Layout
 inputs = torch.randn(300, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)

@@ -163,8 +163,7 @@ class NoiseBank:
         return value
 
     def _fused(self) -> Tensor:
-        from mpgd.experiments.kernels import advance_tensors
-        from mpgd.noise.engines.fused import arguments, flat
+        from mpgd.noise.engines.fused import advance_tensors, arguments, flat
 
         assert isinstance(self.noise, ChaoticNoise)
         assert self.words is not None
@@ -212,7 +211,7 @@ class Orbits:
         return term(level, v[self.places], off, self.dtype)
 
     def _fused(self, level: Tensor, v: Tensor, twin: Tensor) -> Tensor:
-        from mpgd.experiments.kernels import write_terms
+        from mpgd.noise.engines.fused import write_terms
 
         out = torch.empty(len(self.rows), v.shape[1], dtype=self.dtype)
         tensors = (out, v, twin, self.places, level[:, 0], self.symmetric)

@@ -1,7 +1,4 @@
-"""The inner loops of `training`, compiled: the noise of all runs, and the gradient of small nets.
-
-`advance_tensors` and `write_terms` are what `banks.bank` does at a step. `shallow_gradient` is
-that of nets with one hidden ReLU layer, one output and mean square error:
+"""The gradient of small nets, compiled: one hidden ReLU layer, one output, mean square error.
 
     h = relu(W X + b),   r = V h + c - y,   d = r where h > 0,       loss = mean of r^2
     dV = 2/n r h^T,   dc = 2/n sum r,   dW = 2/n V^T * d X^T,   db = 2/n V^T * sum d
@@ -9,8 +6,8 @@ that of nets with one hidden ReLU layer, one output and mean square error:
 Nets this small are all overhead in tensor operations. Here one net after the other goes through
 the data in blocks that stay in the first-level cache, so what a net becomes does not depend on
 its neighbours in any bit. Sums may be taken in any order and products fused, which is what lets
-them fill vector registers. The bank and `nets.backprop` say the same with tensors, which is what
-runs without numba; import this file only where numba is installed.
+them fill vector registers. `nets.backprop` says the same with tensors, which is what runs without
+numba; import this file only where numba is installed.
 """
 
 from functools import partial
@@ -23,55 +20,11 @@ from torch import Tensor
 
 from mpgd.experiments.nets.layout import Examples
 from mpgd.noise.engines import compiled
-from mpgd.noise.engines.compiled import jitted
-from mpgd.noise.engines.fused import Words, advance_values, step_key
 
 Floats = NDArray[np.float64]
 
 BLOCK: Final = 128  # examples
 FREE: Final = {"reassoc", "contract", "nsz"}
-
-
-@jitted
-def advance_tensors(
-    words: Words,
-    values: Floats,
-    sizes: Any,
-    keys: Any,
-    step: Any,
-    table: Any,
-    threshold: Any,
-    product: Any,
-    largest: Any,
-    c0: float,
-    c1: float,
-) -> None:
-    """Write the values of all tensors of all runs and advance them one step, in place.
-
-    Tensors lie one after the other, again and again of the same ``sizes``; each has its own key.
-    """
-    first = 0
-    for k in range(len(keys)):
-        last = first + sizes[k % len(sizes)]
-        part, key = slice(first, last), step_key(keys[k], step)
-        rule = (threshold, product, largest)
-        advance_values(words[part], values[part], 0, key, table, *rule, c0, c1)
-        first = last
-
-
-@jitted
-def write_terms(
-    out: Floats, v: Floats, twin: Floats, places: Any, strengths: Floats, symmetric: Any
-) -> None:
-    """Write `update.term` of every row: strength times v, or times v - twin where ``symmetric``.
-
-    ``out`` is (row, element), ``v`` and ``twin`` (seed, element); ``places`` has each row's seed.
-    """
-    for row in range(len(out)):
-        place, strength = places[row], strengths[row]
-        for i in range(out.shape[1]):
-            scaled = v[place, i] * strength
-            out[row, i] = scaled - twin[place, i] * strength if symmetric[row] else scaled
 
 
 def shallow_gradient(x: Tensor, examples: Examples) -> tuple[Tensor, Tensor]:
@@ -149,7 +102,7 @@ def scale(g: Floats, x: Floats, features: int, factor: float) -> None:
         g[hidden * features + j] *= V[j]
 
 
-@partial(jitted, error_model="numpy", fastmath=FREE)
+@partial(compiled.jitted, error_model="numpy", fastmath=FREE)
 def differentiate(
     x: Floats, columns: Floats, targets: Floats, losses: Floats, gradient: Floats
 ) -> None:
