@@ -62,3 +62,14 @@ def test_the_pages_findings_are_those_of_their_rows(page: Path) -> None:
     assert found
     assert [mistake for one in found for mistake in mistakes(one, results)] == []
     assert [one for one in found if not ROW.search(one)] == []
+
+
+def test_the_tables_of_the_comparison_are_those_of_its_records() -> None:
+    """docs/results/ is compared with the records by tests/notebooks."""
+    page = (ROOT / "docs" / "compare.md").read_text()
+    made = (RESULTS / "compare.md").read_text()
+    answer = made.split("\n\n")[1].strip("*")
+    tables = made[made.index("<details") :]
+    assert answer.startswith("MPGD helps")
+    assert f"\n\n{answer}\n\n" in page
+    assert tables in page

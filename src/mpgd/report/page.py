@@ -152,9 +152,19 @@ def _facts(records: Sequence[Record]) -> list[str]:
 
 
 def _seeds(seeds: Iterable[int]) -> str:
-    known = sorted(set(seeds))
-    whole = known[-1] - known[0] + 1 == len(known)
-    return f"{known[0]}–{known[-1]}" if whole and len(known) > 1 else ", ".join(map(str, known))
+    """Return seeds in words, those without a gap as one.
+
+    Examples:
+        >>> _seeds([3, 1, 2, 7, 101, 102])
+        '1–3, 7, 101–102'
+    """
+    rows: list[list[int]] = []
+    for seed in sorted(set(seeds)):
+        if rows and seed == rows[-1][-1] + 1:
+            rows[-1].append(seed)
+        else:
+            rows.append([seed])
+    return ", ".join(f"{own[0]}–{own[-1]}" if len(own) > 1 else f"{own[0]}" for own in rows)
 
 
 def _time(seconds: float) -> str:

@@ -95,6 +95,17 @@ def test_levels_work_from_ten_points_above_descent(tmp_path: Path) -> None:
     assert (found.width, found.lowest, found.best, found.success) == (0.5, 2.0, 3.0, 40.0)
 
 
+def test_of_equal_levels_the_lowest_is_best_whatever_the_order(tmp_path: Path) -> None:
+    store, records = Store(tmp_path), []
+    for name, level in (("mpgd", 3.0), ("mpgd", 1.0), ("gaussian", 2.0), ("descent", None)):
+        given = {} if level is None else {"level": level, "noise": BY_NAME[name].noise}
+        h = {"data": "xor", "part": "tune", "lr": 0.1, **given}
+        records.append(store.save(Run("compare", "own", name, h, 1), {"score": 40.0}, {}, 0.0))
+    for own in (records, records[::-1]):
+        best = [(name, one.best) for name, one in ranges(own, TASKS["xor"]).items()]
+        assert best == [("gaussian", 2.0), ("mpgd", 1.0)]
+
+
 def test_nothing_is_concluded_without_descent(tmp_path: Path) -> None:
     records = made(Store(tmp_path), "digits", "mpgd", 80.0)
     with pytest.raises(IncompleteError, match="no fresh seed of descent on digits, 200 rows"):

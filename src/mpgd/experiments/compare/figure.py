@@ -58,7 +58,8 @@ def draw_marks(ax: Any, marks: Sequence[Mark]) -> None:
         ax.fill(*box, color=shade, alpha=alpha, lw=0)
         weight = "bold" if one.word else "normal"  # so that it can be read without colours too
         ax.text(x, y - 0.12, one.change, ha="center", va="center", fontsize=7, weight=weight)
-        ax.text(x, y + 0.27, one.interval, ha="center", va="center", fontsize=4.4)
+        size = min(4.4, 66 / len(one.interval))  # so that it stays in its box
+        ax.text(x, y + 0.27, one.interval, ha="center", va="center", fontsize=size)
     names = [fill(name, 10) for name in columns]
     ax.set_xticks(range(len(columns)), names, fontsize=7)
     ax.set_yticks(range(len(rows)), rows, fontsize=7.5)

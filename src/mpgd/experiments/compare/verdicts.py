@@ -4,7 +4,7 @@ A method helps if its corrected p is below 0.05 and the mean difference has the 
 if it has the bad one. Corrections are made within a task, over all its methods but descent.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -77,12 +77,22 @@ def lines(records: Sequence[Record], task: Task) -> list[Line]:
 
 def reported(records: Sequence[Record], task: Task) -> dict[str, list[Record]]:
     """Return the records of the fresh seeds of each method, of the configuration most have."""
-    own = part(records, data=task.name, part=REPORT)
     held = {}
-    for name, each in grouped(own, lambda run: run.scheme).items():
+    for name, each in _by_method(records, task, REPORT).items():
         alike = grouped(each, lambda run: repr(configuration(run)))
         held[name] = max(alike.values(), key=len)
     return held
+
+
+def _by_method(records: Sequence[Record], task: Task, stage: str) -> dict[str, list[Record]]:
+    """Return the records of each method, methods in the order of the tables.
+
+    Levels ascend, as they were tuned, so that of equal ones the lowest is best in any store.
+    """
+    own = part(records, data=task.name, part=stage)
+    own = sorted(own, key=lambda r: (r.run.hyperparameters.get("level", 0.0), r.run.seed))
+    held = grouped(own, lambda run: run.scheme)
+    return {one.name: held[one.name] for one in methods_of(task) if one.name in held}
 
 
 def _scores(records: Sequence[Record], task: Task) -> dict[int, float]:
@@ -143,8 +153,7 @@ class Range:
 
 def ranges(records: Sequence[Record], task: Task) -> dict[str, Range]:
     """Return for each method with levels those that work, from the tuning seeds."""
-    own = part(records, data=task.name, part=TUNE)
-    held: Mapping[str, Sequence[Record]] = grouped(own, lambda run: run.scheme)
+    held = _by_method(records, task, TUNE)
     if "descent" not in held:
         raise IncompleteError(f"no tuning of descent on {task.title}")
     _, floor = best(held["descent"])
