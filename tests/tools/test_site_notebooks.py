@@ -29,7 +29,7 @@ def test_cells_and_outputs_follow_one_another() -> None:
     page, pictures = converted({"cells": cells}, "name")
     assert page.split("\n\n") == [
         "# Title\nsee [it](../train.md)",
-        "*This page is `examples/name.ipynb` with its outputs.*",
+        "*This page is [`examples/name.ipynb`](name.ipynb) with its outputs.*",
         "```python\nprint(1)\n```",
         "```output\n1\n```",
         "![<Figure>](name-1.png)",

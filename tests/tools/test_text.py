@@ -31,6 +31,10 @@ def marked(page: str | None) -> str:
         ("With e = 1 - gamma and 1/2 < gamma < 1,", "With ⟦e=1-γ⟧ and ⟦1/2<γ<1⟧,"),
         ("a sigma of the map's mean", "a ⟦σ⟧ of the map's mean"),
         ("gamma's", "⟦γ⟧'s"),
+        ("the paper's sigma", "the paper's ⟦σ⟧"),
+        ("the switch lower_sigma", "the switch lower_sigma"),
+        ("left of y*, steps", "left of ⟦y*⟧, steps"),
+        ("the limits b_i of all", "the limits ⟦bi⟧ of all"),
         ("Z = (y*, 1] and back", "⟦Z=(y*,1]⟧ and back"),
         ("steps^gamma (steps^(1/2) if normal)", "⟦stepsγ⟧ (⟦steps1/2⟧ if normal)"),
         ("the y with cdf(y) = u", "the y with cdf(y) = u"),
@@ -87,3 +91,9 @@ def test_blocks_of_formulas_are_displayed_and_commands_are_not() -> None:
 def test_headings_code_and_attributes_are_left_alone() -> None:
     page = '<h2>Choosing gamma</h2><pre>eta = 1</pre><img alt="gamma"><p>gamma</p>'
     assert marked(text.rendered(page)) == page.replace("<p>gamma", "<p>⟦γ⟧")
+
+
+def test_the_name_of_an_argument_stays_and_a_stop_stays_with_its_formula() -> None:
+    page = text.rendered("<b><code>m</code></b>, with gamma.")
+    assert page.startswith("<b><code>m</code></b>")
+    assert marked(page).endswith('with <span class="formula">⟦γ⟧.</span>')

@@ -1,4 +1,4 @@
-"""The hooks of mkdocs: formulas, figures that open, a font for formulas, pages of notebooks."""
+"""The hooks of mkdocs: formulas and their font, figures that open, notebooks, tables of names."""
 
 from __future__ import annotations
 
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 ARTICLE = re.compile(r"(<article\b[^>]*>)(.*)(</article>)", re.DOTALL)
 IMAGE = re.compile(r'(?<!">)<img\b[^>]*\bsrc="([^"]+)"[^>]*>')
+ENTRY = re.compile(
+    r'<h3 id="([^"]+)" class="doc doc-heading">.*?doc-object-name[^>]*>(\w+)<.*?<p>(.*?)</p>',
+    re.DOTALL,
+)
 RESULTS = "results/index.md"
 LINK = re.compile(r"\]\(([\w-]+\.md)\)")
 NOTEBOOK = re.compile(r"\]\(\.\./examples/(\w+)\.ipynb\)")
@@ -55,6 +59,19 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, **_: object) -> str:
     """Lead links to notebooks to their pages; a script stands on the page that names it."""
     return SCRIPT.sub(r"\1", NOTEBOOK.sub(r"](examples/\1.md)", markdown))
+
+
+def on_page_content(html: str, page: Page, **_: object) -> str:
+    """Open a page of the reference with its names and what each is."""
+    entries = ENTRY.findall(html) if page.file.src_uri.startswith("api/") else []
+    if len(entries) < 4:
+        return html
+    rows = "".join(
+        f'<tr><td><a href="#{anchor}"><code>{name}</code></a></td><td>{first}</td></tr>'
+        for anchor, name, first in entries
+    )
+    before, heading, after = html.partition("<h2")
+    return f"{before}<table><tbody>{rows}</tbody></table>\n{heading}{after}"
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 
 def pages(config: MkDocsConfig, folder: Path) -> Iterator[File]:
-    """Yield the page of every notebook of a folder, and its pictures."""
+    """Yield the page of every notebook of a folder, the notebook itself and its pictures."""
     for path in sorted(folder.glob("*.ipynb")):
         page, pictures = converted(json.loads(path.read_text()), path.stem)
         yield File.generated(config, f"examples/{path.stem}.md", content=page)
+        yield File.generated(config, f"examples/{path.name}", content=path.read_text())
         for name, content in pictures.items():
             yield File.generated(config, f"examples/{name}", content=content)
 
@@ -36,7 +37,7 @@ def converted(notebook: dict[str, Any], stem: str) -> tuple[str, dict[str, bytes
         parts.append(source if cell["cell_type"] == "markdown" else fenced(source, "python"))
         for output in cell.get("outputs", ()):
             parts.append(shown(output, stem, pictures))
-    note = f"*This page is `examples/{stem}.ipynb` with its outputs.*"
+    note = f"*This page is [`examples/{stem}.ipynb`]({stem}.ipynb) with its outputs.*"
     title, *rest = parts
     return "\n\n".join([title, note, *rest]), pictures
 

@@ -18,18 +18,20 @@ TAG = re.compile(r"(<[^>]+>)")
 BLOCK = re.compile(
     r'<div class="language-text highlight"><pre><span></span><code>([^<]*)</code></pre></div>'
 )
-SPAN = re.compile(r"<code>([^<]*)</code>")
+SPAN = re.compile(r"(?<!<b>)<code>([^<]*)</code>")  # a bold one is the name of an argument
+TRAILED = re.compile(r"(<math\b(?:(?!<math).)*?</math>)([.,;:)\]?!]+)", re.DOTALL)
 LATEX = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 SKIPPED = ("pre", "code", "h1", "h2", "h3", "h4", "h5", "h6", "math", "script", "style", "label")
 PIECE = re.compile(
-    r"""(?P<number>\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?)
+    rf"""(?P<name>(?!(?:{"|".join(GREEK)})_)[a-z]{{2,}}_[a-z]{{2,}}\w*)
+      | (?P<number>\d+(?:,\d{{3}})*(?:\.\d+)?(?:e[-+]?\d+)?)
       | (?P<word>[^\W\d_]+\d*) | (?P<space>[ \n]+)
-      | (?P<sign><=|>=|->|<>|\+-|\.\.\.(?=\s[+(])|[=<>+\-/^_|()\[\]{}*²]|'(?!s\b))
-      | (?P<other>.)""",
+      | (?P<sign><=|>=|->|<>|\+-|\.\.\.(?=\s[+(])|[=<>+\-/^_|()\[\]{{}}*²]|'(?!s\b))
+      | (?P<other>'s\b|.)""",
     re.VERBOSE,
 )
 ARTICLES = ("a", "A", "I")
-SYMBOL = re.compile(r"\b[vcx][0-3]\b")
+SYMBOL = re.compile(r"\b[vcx][0-3]\b|\b[A-Za-z]_[\w(\[]|\b[ny]\*")
 QUOTIENT = re.compile(r"^(?=.*[(/])(?=.*[-+/])[\d(].*\b[A-Za-z]\b")
 RELATION = re.compile(r"<=|>=|->|<>|[=<>^²]")
 COMMAND = re.compile(r"^\s*(mpgd|make|pip|python|torchrun|cd|git|import)\b|--[a-z]", re.MULTILINE)
@@ -55,7 +57,7 @@ def rendered(page: str) -> str:
         elif not inside:
             part = text(html.unescape(part))
         parts.append(part)
-    return "".join(parts)
+    return TRAILED.sub(r'<span class="formula">\1\2</span>', "".join(parts))
 
 
 def span(code: str) -> str | None:

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from mpgd.limits import _solution
+from mpgd.limits._solution import Solution
 from mpgd.limits.coefficients import ChangingField, Coefficient, settle, takes_m
 from mpgd.limits.drivers import DrivingNoise, limit_law
 from mpgd.limits.flows import Along, Coupling, CouplingLike, Diagonal, as_coupling
@@ -175,7 +176,7 @@ class FastSlow:
         paths: int = 1,
         seed: int = 0,
         times: ArrayLike | Tensor | None = None,
-    ) -> _solution.Solution:
+    ) -> Solution:
         """Return paths of the recursion at the times asked for.
 
         Args:

@@ -89,7 +89,7 @@ class PathPair:
     """A step path with a path function for its jumps: an admissible pair.
 
     Args:
-        x: values of axes (time,) or (time, coordinate); x_i holds from times_i on.
+        x: values of axes (time,) or (time, coordinate); value i holds from time i on.
         times: strictly increasing; without them, uniform on [0, 1].
         phi: fills in the jumps, `linear_path` by default.
         points: samples of each jump's curve, both ends included.

@@ -85,7 +85,7 @@ def young_integral(y: ArrayLike, x: ArrayLike) -> Array:
 def young_integral_of(
     y: Function, x: Function, start: float = 0.0, stop: float = 1.0, tolerance: float = 1e-10
 ) -> Integral:
-    """Return int y dx from ``start`` to ``stop`` for two real functions.
+    """Return the integral of y dx from ``start`` to ``stop`` for two real functions.
 
     Args:
         y: takes an array of times, returns an array of values.
@@ -140,7 +140,7 @@ def young_constant(p: float, q: float) -> float:
 
 
 def young_loeve_bound(y: ArrayLike, x: ArrayLike, p: float, q: float) -> float:
-    """Return the bound on | int y dx - y(s) (x(t) - x(s)) | for polygons y and x on [s, t].
+    """Return the bound on |int_s^t y dx - y(s) (x(t) - x(s))| for polygons y and x on [s, t].
 
     Args:
         y: (time,), or (time, e, d), measured entry by entry in the Euclidean norm.

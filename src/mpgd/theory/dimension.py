@@ -85,7 +85,7 @@ def trajectory_dimension(
     Args:
         points: Shape (n,) or (time, coordinate); 512 different points, 8192 for "box".
         method: "lags" for a trajectory, evenly spaced in time: it has an interval. "mst" or "box"
-            for points in any order: they have none, see the module's text.
+            for points in any order: they have none.
         power: The a of "mst"; 0 for the geometric mean.
         seed: Seed of the grid offsets of "box".
 

@@ -104,7 +104,8 @@ def heavy_tailed_bound(
     """Bound the gap after K steps of descent with isotropic stable noise, in the mean over noise.
 
     With probability 1 - delta over the data, or in the mean over them if delta is None. In the
-    manner of Dupuis & Simsekli (2024); constants and proof are ours, above. MPGD's own noise is
+    manner of Dupuis & Simsekli (2024); constants and proof are ours, in the
+    source of this function's module. MPGD's own noise is
     not of this kind: a step of it is bounded, and steps depend on each other.
 
     Args:

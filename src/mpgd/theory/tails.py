@@ -98,7 +98,8 @@ def tail_index(
 
     Args:
         samples: Shape (n,) or (n, coordinate), at least 100 rows.
-        method: "log_moments", "hill", "mcculloch" or "characteristic"; see the module's text.
+        method: "log_moments", "hill", "mcculloch" or "characteristic"; the source of
+            this function's module has what each assumes.
         level: Nominal coverage of the interval.
         symmetrize: Estimate from differences of successive pairs of rows (half as many).
         dependence: "warn" compares log_moments with its reading of the rows in random order, and

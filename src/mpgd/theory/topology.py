@@ -145,7 +145,8 @@ def topological_bound(
     """Bound the worst gap along a trajectory by the topology of its points.
 
     With probability 1 - delta, |empirical - population risk| is at most each of the three values,
-    at every point. In the manner of Andreeva et al. (2024); constants and proof are ours, above.
+    at every point. In the manner of Andreeva et al. (2024); constants and proof are ours,
+    in the source of this function's module.
 
     Args:
         points: the trajectory W, (point, coordinate), or its distances.

@@ -30,6 +30,6 @@ def draw_changes(
     ax.axvline(0.0, color=GREY, lw=0.8, zorder=0)
     ax.set_yticks(range(len(held)), [name.replace("_", " ") for name in held])
     ax.locator_params(axis="x", nbins=5)
-    xlabel = f"change of {columns.title} ({ARROWS[columns.better]})"
+    xlabel = f"change of {columns.title.removeprefix('final ')} ({ARROWS[columns.better]})"
     ax.set(ylim=(len(held) - 0.5, -0.5), xlabel=xlabel)
     ax.set_title(title, fontsize=8.5)

@@ -95,7 +95,7 @@ def ratio_table(records: Sequence[Record]) -> Table:
                 f"{abs(found[k]['third'] / found[k]['trace']):.4f}" if k in found else "" for k in m
             ]
             rows.append([words, "mu0" if mu0 else "sigma0", *cells])
-    caption = "Lambda term over trace term, |grad^T lambda| / tr(C Hess), two-parameter quartic"
+    caption = "The λ term over the trace term, |∇ᵀλ| / tr(C Hess), two-parameter quartic"
     return table(caption, ["steps", "noise", *(f"m = {k}" for k in m)], rows)
 
 

@@ -164,4 +164,6 @@ def draw_distances(ax: Any, records: Sequence[Record]) -> None:
             style = {"color": color, "marker": mark, "ms": 4, "mew": 0, "lw": 1.1}
             ax.loglog(m, value, label=f"{label}, {loss}", **style)
     ax.set(title="Distance of paths on one orbit", xlabel="$m$", ylabel="median over paths")
-    ax.legend(loc="lower left", fontsize=6)
+    low, high = ax.get_ylim()
+    ax.set_ylim(low, high * (high / low) ** 0.45)  # room for the legend
+    ax.legend(loc="upper right", fontsize=6, ncols=2)
