@@ -18,7 +18,7 @@ LEFT: Final = 0.21
 CAPTION: Final = (
     "All methods on all tasks: the change against descent, of MPGD with AdamW and MPGD on "
     "mini-batches against AdamW and mini-batches, in points of success or accuracy, on airfoil of "
-    "RMSE, where less is better, with 95 % intervals. Green helps and red harms after the "
+    "RMSE, where less is better, with 95 % intervals. Green helps and orange harms after the "
     "correction, grey is neither."
 )
 ALT: Final = "A table of methods and tasks, coloured by whether a method helps or harms."
