@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import gc
+import sys
+import threading
 from hashlib import blake2b
 from typing import Any
 
@@ -16,7 +18,7 @@ from torch import nn
 import mpgd
 from mpgd import MPGD, ChaoticNoise, number_parameters, perturb
 from mpgd.noise.counter import make_key, seed_of
-from mpgd.optim import streams
+from mpgd.optim import operator, streams
 
 LOUD: dict[str, Any] = {"lr": 0.05, "sigma": 0.2, "engine": "torch"}
 
@@ -148,6 +150,50 @@ def test_an_optimizer_that_is_gone_is_not_warned_of() -> None:
     gc.collect()
     assert number not in mpgd.optim.operator.OPTIMIZERS
     run(one, 1)
+
+
+def test_short_lived_optimizers_leave_nothing_behind() -> None:
+    lasting = MPGD(parameters([2]), **LOUD, seed=9)
+    for _ in range(300):
+        alternate(MPGD(parameters([2]), **LOUD), copy.deepcopy(lasting), lasting)
+    turn = streams.TURN
+    assert max(map(len, (turn.order, turn.seen, turn.warned, turn.restored))) < 150
+
+
+class Stepper:
+    """What the turns know of an optimizer."""
+
+    def __init__(self) -> None:
+        self._number = operator.enrol(self)  # type: ignore[arg-type]
+
+    def _driver_states(self) -> list[Any]:
+        return []
+
+
+def test_optimizers_may_step_in_several_threads() -> None:
+    """The order of the steps changes while one thread goes through it."""
+    problems: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for _ in range(20):
+                steppers = [Stepper() for _ in range(100)]
+                for stepper in steppers * 2:
+                    streams.take_turn(stepper)
+        except BaseException as problem:
+            problems.append(problem)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not problems
 
 
 def test_numbered_parameters_have_one_optimizers_noise_in_several() -> None:

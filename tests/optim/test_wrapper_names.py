@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from tests.optim.checkpoints import reloaded
+from tests.optim.descents import parameters
 from tests.optim.strangers import NAMES, Namesake
 from tests.optim.workers import run, same_bits, snapshot
 from tests.optim.wrapped import LOUD, flat, vectors
@@ -151,3 +152,22 @@ def test_checkpoints_from_before_the_prefix_go_on(name: str, make: Any) -> None:
     if make is wrapped:
         assert (group["perturbation.sigma"], group["perturbation.gamma"]) == (0.3, 0.8)
         assert "sigma" not in group
+
+
+class Scaled(torch.optim.SGD):
+    """Has a private setting, which its step reads and torch saves."""
+
+    def __init__(self, params: Any, lr: float = 0.1) -> None:
+        super().__init__(params, lr=lr)
+        for settings in (self.defaults, *self.param_groups):
+            settings["_scale"] = 2.0
+
+
+def test_a_private_setting_that_is_saved_is_missed() -> None:
+    one, other = (perturb(Scaled(parameters([4])), sigma=0.1, engine="torch") for _ in range(2))
+    saved = one.state_dict()
+    other.load_state_dict(saved)
+    del saved["param_groups"][0]["_scale"]
+    with pytest.raises(ValueError, match=r"lacks \['_scale'\]"):
+        other.load_state_dict(saved)
+    assert other.param_groups[0]["_scale"] == 2.0

@@ -197,8 +197,22 @@ def load_inner(inner: Optimizer, saved: Any) -> None:
 
 
 def _saved_names(inner: Optimizer, group: Mapping[str, Any]) -> set[str]:
-    """Return the settings a group must have after a load; heavyball saves no private ones."""
-    return {name for name in inner.defaults.keys() & group.keys() if not name.startswith("_")}
+    """Return the settings a group must have after a load: all but private ones it does not save.
+
+    Heavyball saves none of its own; another optimizer that saves one needs it back.
+    """
+    names = inner.defaults.keys() & group.keys()
+    private = {name for name in names if name.startswith("_")}
+    return names - private | (private & _private_saved(inner) if private else set())
+
+
+def _private_saved(inner: Optimizer) -> set[str]:
+    """Return the private settings in an optimizer's own checkpoint; none if it cannot write one."""
+    try:
+        groups = inner.state_dict()["param_groups"]
+        return {name for group in groups for name in group if name.startswith("_")}
+    except Exception:
+        return set()
 
 
 def _copied(inner: Optimizer) -> Optimizer | None:

@@ -17,6 +17,8 @@ from typing import Any, Final
 
 from mpgd.optim.operator import OPTIMIZERS
 
+_ROOM: Final = 64
+
 
 class _Turn:
     """Whose turn it was, who stepped before, and what was compared and warned of."""
@@ -27,6 +29,7 @@ class _Turn:
         self.seen: set[tuple[int, int]] = set()
         self.warned: set[int] = set()
         self.restored: set[int] = set()  # from a copy, a pickle or a checkpoint
+        self.room = _ROOM  # numbers to keep before those of optimizers that are gone are dropped
 
 
 TURN: Final = _Turn()
@@ -45,12 +48,30 @@ def take_turn(optimizer: Any) -> None:
     TURN.last = number
     if number in TURN.order and (number, last) not in TURN.seen:
         TURN.seen.add((number, last))
-        since = list(takewhile(lambda other: other != number, reversed(TURN.order)))
+        order = list(TURN.order)  # at once: other threads may step meanwhile
+        since = list(takewhile(lambda other: other != number, reversed(order)))
         if number not in TURN.warned and _collides(optimizer, since):
             TURN.warned |= {number, *since}  # they train together, and are warned of together
             warnings.warn(TEXT, UserWarning, stacklevel=5)  # past torch's wrappers of step
     TURN.order.pop(number, None)
     TURN.order[number] = None
+    if len(TURN.order) + len(TURN.restored) > TURN.room:
+        _forget_gone()
+
+
+def _forget_gone() -> None:
+    """Drop the numbers of optimizers that are gone; there is room for as many again as are left."""
+    for number in list(TURN.order):
+        if number not in OPTIMIZERS:
+            TURN.order.pop(number, None)
+    for pair in list(TURN.seen):
+        if not all(number in OPTIMIZERS for number in pair):
+            TURN.seen.discard(pair)
+    for numbers in (TURN.warned, TURN.restored):
+        for number in list(numbers):
+            if number not in OPTIMIZERS:
+                numbers.discard(number)
+    TURN.room = _ROOM + 2 * (len(TURN.order) + len(TURN.restored))
 
 
 def _collides(optimizer: Any, others: list[int]) -> bool:
