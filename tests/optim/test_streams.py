@@ -124,6 +124,15 @@ def test_members_of_an_ensemble_are_warned_of(make: Any) -> None:
     alternate(*(make([4, 3], seed=k) for k in range(3)))
 
 
+def test_two_halves_that_were_both_resumed_are_warned_of() -> None:
+    halves = [adamw([4, 3]), adamw([5, 3])]
+    for half in halves:
+        half.load_state_dict(half.state_dict())
+    with pytest.warns(UserWarning, match="same seed and stream") as seen:
+        alternate(*halves)
+    assert len(seen) == 1
+
+
 def test_what_shares_its_noise_on_purpose_is_not_warned_of() -> None:
     one = adamw([4, 3])
     run(one, 2)

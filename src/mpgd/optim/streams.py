@@ -5,8 +5,8 @@ parameters from 0. So two optimizers with the default seed, as of a GAN, repeat 
 
 Two that live at the same time need not train together: a notebook keeps the last run's. They do if
 their steps alternate. When an optimizer steps again, it is compared with all that stepped since it
-last did, once. A copy, or one that has loaded a checkpoint, has the other's noise on purpose: no
-warning.
+last did, once. A copy, or one that has loaded a checkpoint, has the other's noise on purpose if its
+tensors have the other's shapes too: no warning.
 """
 
 from __future__ import annotations
@@ -79,9 +79,11 @@ def _collides(optimizer: Any, others: list[int]) -> bool:
     mine = _keys(optimizer)
     for number in others:
         other: Any = OPTIMIZERS.get(number)
-        is_meant = other is None or not TURN.restored.isdisjoint({number, optimizer._number})
-        its = {} if is_meant else _keys(other)
-        if any(mine[key] is not its[key] for key in mine.keys() & its.keys()):
+        its = {} if other is None else _keys(other)
+        both = [(mine[key], its[key]) for key in mine.keys() & its.keys()]
+        is_restored = not TURN.restored.isdisjoint({number, optimizer._number})
+        is_copy = is_restored and all(a.shape == b.shape for a, b in both)
+        if not is_copy and any(a is not b for a, b in both):
             return True
     return False
 
