@@ -38,7 +38,7 @@ def watched(sizes: list[int], device: str = "cpu", **settings: Any) -> Watch:
         ([100_000] * 25, "cpu", True),
         # This device computes nothing, and its tensors take the way of a GPU's.
         ([10_000_000], "meta", False),
-        ([250_000] * 10, "meta", True),
+        ([250_000] * 40, "meta", True),
     ],
     ids=["one", "one, foreach", "many", "device one", "device many"],
 )
