@@ -21,8 +21,8 @@ from torch import Tensor, nn
 
 from benchmarks.timing import Case, Claim, Table, Timing, interleaved, threads
 from mpgd import MPGD, perturb
+from mpgd.noise.engines import compiled, vectors
 from mpgd.noise.engines import threads as engine_threads
-from mpgd.noise.engines import vectors
 from mpgd.optim import kernels
 
 LR, MU, SIGMA, GAMMA = 0.1, 0.01, 0.02, 0.6
@@ -126,15 +126,18 @@ def swapped(module: Any, name: str, other: Any, case: Case) -> Case:
 
 @cache
 def kernel_without_lanes() -> Any:
-    """Return the kernel compiled from the same sources, but told that the CPU cannot pack lanes."""
-    names = ("mpgd.noise.engines.fused", "mpgd.optim.kernels")
+    """Return the kernel compiled from the same sources, but told that the CPU cannot pack lanes.
+
+    Nothing of it is kept on disk, where the kernel that packs has the same names.
+    """
+    names = ("mpgd.noise.engines.fused", "mpgd.noise.engines.normals", "mpgd.optim.kernels")
     before = {name: sys.modules.pop(name) for name in names}
     packs, vectors.PACKS = vectors.PACKS, False  # type: ignore[misc]
+    kept, compiled.jitted = compiled.jitted, numba.njit(nogil=True)
     try:
-        again = importlib.import_module(names[1])
-        return numba.njit(nogil=True)(again.step_rows.py_func)  # kept in no cache
+        return importlib.import_module(names[-1]).step_rows
     finally:
-        vectors.PACKS = packs  # type: ignore[misc]
+        vectors.PACKS, compiled.jitted = packs, kept  # type: ignore[misc]
         sys.modules.update(before)
 
 
