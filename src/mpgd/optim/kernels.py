@@ -36,8 +36,9 @@ from mpgd.noise.engines.fused import (
     step_key,
     unowned,
 )
-from mpgd.noise.engines.intrinsics import pointer, prefetch
+from mpgd.noise.engines.intrinsics import copy_past_cache, fence, pointer, prefetch
 from mpgd.noise.engines.normals import write_normals
+from mpgd.noise.engines.vectors import WIDE
 from mpgd.optim.rows import Row
 
 # The columns of a row, by name.
@@ -267,3 +268,20 @@ def step_rows(
                 descend_block(x[left:right], d, m, n, eta, multiplies, draws_n)
             else:
                 descend_block(x[left:right], other[left:right], m, n, eta, multiplies, draws_n)
+
+
+@jitted
+def copy_words(source: int, target: int, first: int, last: int) -> None:
+    """Copy the words from ``first`` to ``last`` at one address to another, past the cache.
+
+    A plain store reads the line it writes to, half as much memory again, and pushes others out of
+    the cache. The target is aligned to 64 bytes, and ``first`` is a multiple of 8.
+    """
+    old = array_at(pointer(source), (last,), np.uint32)
+    new = array_at(pointer(target), (last,), np.uint32)
+    whole = last - last % WIDE
+    for i in range(first, whole, WIDE):
+        copy_past_cache(old, new, i)
+    fence()
+    for i in range(whole, last):
+        new[i] = old[i]

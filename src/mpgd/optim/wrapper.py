@@ -22,6 +22,7 @@ from torch.optim import Optimizer
 
 from mpgd.noise.rounding import is_half
 from mpgd.optim import checkpoint, operator, rows
+from mpgd.optim.copies import copied
 from mpgd.optim.creation import ensure_states
 from mpgd.optim.descent import MPGD, step_size
 from mpgd.optim.inner import (
@@ -254,8 +255,8 @@ class Perturbed(Optimizer):
                 params = group["params"]
                 check_orbits(params, [self._orbits[p] for p in params], settings)
         measures = self._measures and not torch.compiler.is_compiling()
-        chosen = [g for _, g, s in perturbed if s.mu or measures]
-        old = {p: self._old(p) for g in chosen for p in g["params"]}
+        chosen = [(g["params"], s.engine) for _, g, s in perturbed if s.mu or measures]
+        old = copied([(p, engine) for params, engine in chosen for p in params], self._room)
         if not torch.compiler.is_compiling():
             self._room = old
         checked = () if closure is None else (_checked(closure, groups),)
@@ -284,18 +285,6 @@ class Perturbed(Optimizer):
         """
         self._measures = True
         return self._updates.get(number)
-
-    def _old(self, p: Tensor) -> Tensor:
-        """Return a copy of a parameter, in the memory of the copy before where there is one.
-
-        Fresh memory costs many times the copy: the system hands it out page by page.
-        """
-        x = local(p)
-        room = None if torch.compiler.is_compiling() else self._room.get(p)
-        if room is None:
-            return x.clone()
-        is_alike = (room.shape, room.dtype, room.device) == (x.shape, x.dtype, x.device)
-        return room.copy_(x) if is_alike and room.stride() == x.stride() else x.clone()
 
     def _displace_group(
         self,

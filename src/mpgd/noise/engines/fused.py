@@ -65,7 +65,6 @@ _ROW_BITS, _BEND = _u(RETURN_ROW_BITS), _u(2**BEND_BITS - 1)
 _ONE, _LONG, _FAR = _u(ONE), _u(LONG), _u(FAR)
 _NEGATIVE, _MAGNITUDE = _u(NEGATIVE), _u(MAGNITUDE)
 _ZERO, _UNIT = _u(0), _u(1)
-_IN_Z = np.uint32(5)  # any word in Z
 
 
 @inlined
@@ -232,16 +231,20 @@ def advance_packed(
 def take_visits(
     words: Words, count: int, room: Any, first: Any, key: Any, table: Any, rule: Any
 ) -> None:
-    """Send ``count`` packed words on, eight at a time, and put them back into their places."""
+    """Send ``count`` packed words on, eight at a time, and put them back into their places.
+
+    The last eight may be fewer; then the very last takes its visit several times, to one end.
+    """
+    if count == 0:
+        return
     packed, places, inputs, rows, _ = room
+    last = packed[count - 1]
     for k in range(count, count + WIDE):
-        packed[k] = _IN_Z  # the last eight may be fewer
+        packed[k] = last
     for k in range(0, count, WIDE):
         draw(packed, k, first, key, rule[0], rule[1], places, inputs, rows)
     for k in range(0, count, WIDE):
-        send_on(packed, k, inputs, rows, table, rule[2])
-    for k in range(count):
-        words[places[k]] = packed[k]
+        send_on(packed, k, inputs, rows, table, rule[2], words, places)
 
 
 advance_block: Any = advance_packed if PACKS else advance_listed

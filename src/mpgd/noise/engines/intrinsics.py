@@ -16,9 +16,7 @@ and fraction), and the laminar value a, the value in Z b:
       places             1       2
       packed            +       -                       new signs
     send_on
-      packed           +2.4    -0.9                     signs and B(U)
-    then words[places] = packed
-      words             4.3    +2.4    -0.9     8.1
+      words             4.3    +2.4    -0.9     8.1     signs and B(U), back in their places
 
 A word in Z has n = 0, so its place in the block fits in where n was. `draw` and `send_on` are two
 loops because one visit is a long chain of instructions, each waiting for the one before: of the
@@ -173,9 +171,20 @@ def draw(
 
 @intrinsic
 def send_on(
-    typing_context: Any, packed: Any, k: Any, inputs: Any, rows: Any, table: Any, largest: Any
+    typing_context: Any,
+    packed: Any,
+    k: Any,
+    inputs: Any,
+    rows: Any,
+    table: Any,
+    largest: Any,
+    words: Any,
+    places: Any,
 ) -> Any:
-    """Add the magnitudes after the visit, B of the inputs, to eight packed sign bits."""
+    """Write eight words after their visit to their places: packed sign bits, and B of the inputs.
+
+    It is done from the registers while the next rows come: a loop of its own takes longer.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         code, k = Code(context, builder, signature, args), args[1]
@@ -186,10 +195,16 @@ def send_on(
         b = code.first_return(4, starts, code.load(code.place(2, k), LONGS))
         q = code.encode(b, code.spread(builder.trunc(args[5], INT), FEW))
         chi = code.load(code.place(0, k), FEW)
-        code.store(builder.or_(chi, q), code.place(0, k))
+        new = builder.or_(chi, q)
+        for lane in range(WIDE):
+            at = code.place(7, builder.add(k, ir.Constant(LONG_INT, lane)))
+            place = builder.zext(code.load(at, INT), LONG_INT)
+            word = builder.extract_element(new, ir.Constant(INT, lane))
+            code.store(word, code.place(6, place))
         return context.get_dummy_value()
 
-    return types.void(packed, types.int64, inputs, rows, table, types.uint64), generate
+    arguments = (packed, types.int64, inputs, rows, table, types.uint64, words, places)
+    return types.void(*arguments), generate
 
 
 @intrinsic
@@ -247,6 +262,33 @@ def prefetch(typing_context: Any, array: Any, i: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(array, types.int64), generate
+
+
+@intrinsic
+def copy_past_cache(typing_context: Any, source: Any, target: Any, i: Any) -> Any:
+    """Copy eight words from place ``i`` on; the target's stand at a multiple of 32 bytes."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        code = Code(context, builder, signature, args)
+        vector = code.load(code.place(0, args[2]), FEW)
+        write = builder.store(vector, code.place(1, args[2]))
+        write.align = WIDE * 4
+        hint = builder.module.add_metadata([ir.Constant(INT, 1)])
+        write.set_metadata("nontemporal", hint)
+        return context.get_dummy_value()
+
+    return types.void(source, target, types.int64), generate
+
+
+@intrinsic
+def fence(typing_context: Any) -> Any:
+    """Wait until other threads can see what was written, also past the cache."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), generate
 
 
 @intrinsic
