@@ -3,7 +3,7 @@
     python -m benchmarks.words [--elements 100000] [--steps 1000]
 
 Compared step by step with the reference in numpy: torch eager, torch compiled, numba as this CPU
-compiles it. Other processes compile for an AVX2 CPU and for one without vectors; their words
+compiles it, and JAX where it is installed (`.venv-jax/bin/python`, after `make jax`). Other processes compile for an AVX2 CPU and for one without vectors; their words
 are compared by a digest of all steps.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib.util
 import os
 import subprocess
 import sys
@@ -49,8 +50,24 @@ def reference(gamma: float, signs: str, count: int, steps: int) -> Iterator[Word
         _, words = driver.step(words, index, step_key(key, k))
 
 
+def jax_engine(gamma: float, signs: str, count: int, steps: int) -> Iterator[Words]:
+    """Yield the words of `mpgd.jax`, step by step."""
+    import jax
+
+    from mpgd.jax import noise
+
+    source = noise(gamma, BETA, signs=signs)
+    step, state = jax.jit(source.step), source.init(count)
+    for _ in range(steps):
+        yield np.asarray(state.word).view(np.uint32)
+        state = step(state)[1]
+
+
 def engine(name: str, gamma: float, signs: str, count: int, steps: int) -> Iterator[Words]:
     """Yield the words of an engine, step by step."""
+    if name == "jax":
+        yield from jax_engine(gamma, signs, count, steps)
+        return
     kind = "numba" if name == "numba" else "torch"
     noise = ChaoticNoise(gamma, BETA, signs, engine=kind)
 
@@ -102,6 +119,7 @@ def main() -> None:
     options = parser.parse_args()
     size = (options.elements, options.steps)
     names = ["torch", "numba", *(f"compiled by {name}" for name in options.compilers)]
+    names += ["jax"] if importlib.util.find_spec("jax") else []
     others = {cpu: elsewhere(cpu, *size) for cpu in CPUS}
     way = fused.advance_block.py_func.__name__
     print(f"{size[0]:,} elements x {size[1]:,} steps; numba here: {way}")
