@@ -70,8 +70,8 @@ def on_page_content(html: str, page: Page, **_: object) -> str:
         f'<tr><td><a href="#{anchor}"><code>{name}</code></a></td><td>{first}</td></tr>'
         for anchor, name, first in entries
     )
-    before, heading, after = html.partition("<h2")
-    return f"{before}<table><tbody>{rows}</tbody></table>\n{heading}{after}"
+    first = html.find("<h2") if "<h2" in html else html.index('<div class="doc ')
+    return f"{html[:first]}<table><tbody>{rows}</tbody></table>\n{html[first:]}"
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:

@@ -151,6 +151,8 @@ def landscape(block: Landscape) -> str:
             look = {"marker": "o", "color": route.color, "ms": 4 + 3 * larger}  # none hides another
             ax.plot(*way[:, -1:], **look)
             ax.plot(*way[:, :1], **look | {"mfc": "none", "ms": 7 + 3 * larger})
+        for axis in (ax.xaxis, ax.yaxis, ax.zaxis):
+            axis.set_pane_color(style.GRID, 0.5)
         ax.set(xlabel="v", ylabel="|u|", zlabel="loss")
         ax.view_init(30, -55)
         ax.legend(loc="upper left")

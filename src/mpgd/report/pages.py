@@ -72,6 +72,11 @@ def outcome(section: blocks.Section) -> str:
     found = claims([section])
     if is_compared(found):
         return answer(found)
+    verdicts = {spoken(one) for one in found}
+    if len(verdicts) == 1 < len(found):
+        said = verdicts.pop()
+        every = "; ".join(one.text for one in found)
+        return f"{every}. Each: {said[:1].lower()}{said[1:]}."
     return " ".join(f"{one.text}. {spoken(one)}." for one in found) or "No verdict yet."
 
 
