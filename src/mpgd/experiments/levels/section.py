@@ -35,7 +35,7 @@ COLUMNS: Final = {  # of the tables: what each says
     "lr (h + M)": "h is the largest curvature where descent ends, the median over seeds; above 2 a "
     "step overshoots",
     "score": "the mean of the study's metric, with its standard deviation over seeds in brackets; "
-    "a higher accuracy (in per cent) is better, a lower RMSE is",
+    "accuracies are in per cent and better when higher, RMSE when lower",
     "minus descent": "the score minus descent's, paired by seed, with its 95 % interval",
     "Holm p": "the p-value of that difference, corrected for the number of studies",
     "moved": "how far final weights are from descent's, in per cent of their spread over seeds",
