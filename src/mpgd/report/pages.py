@@ -74,9 +74,8 @@ def outcome(section: blocks.Section) -> str:
         return answer(found)
     verdicts = {spoken(one) for one in found}
     if len(verdicts) == 1 < len(found):
-        said = verdicts.pop()
-        every = "; ".join(one.text for one in found)
-        return f"{every}. Each: {said[:1].lower()}{said[1:]}."
+        every, each = "; ".join(one.text for one in found), verdicts.pop()
+        return f"{every}. Each: {each[:1].lower()}{each[1:]}."
     return " ".join(f"{one.text}. {spoken(one)}." for one in found) or "No verdict yet."
 
 

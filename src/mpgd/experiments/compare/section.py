@@ -51,7 +51,9 @@ def blocks(records: Sequence[Record]) -> list[Block]:
 
 def _successes(found: dict[str, list[Line]]) -> str:
     held = {own[0].task.title: succeeds(own) for own in found.values()}
-    said = [f"{title} ({', '.join(map(_in_text, names))})" for title, names in held.items() if names]
+    said = [
+        f"{title} ({', '.join(map(_in_text, names))})" for title, names in held.items() if names
+    ]
     rule = "MPGD helps, and no method without chaos is surely better,"
     return f"{rule} on: {'; '.join(said)}." if said else f"{rule} on no task."
 

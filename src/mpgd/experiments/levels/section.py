@@ -137,7 +137,14 @@ def measured_table(records: Sequence[Record]) -> Table:
         sizes = [f"{h['force']:.3f}", f"{h['decay']:.3f}"]
         measured = one.difference.text(study.digits)
         rows.append(
-            [study.title, study.metric.replace("_", " "), *sizes, _foreseen(name, one), measured, str(one.diverged)]
+            [
+                study.title,
+                study.metric.replace("_", " "),
+                *sizes,
+                _foreseen(name, one),
+                measured,
+                str(one.diverged),
+            ]
         )
     heads = ("study", "metric", "F", "M", "foreseen", "minus descent", "diverged")
     return table("The paper's levels at gamma 0.6, beta 0.5: foreseen and measured", heads, rows)
