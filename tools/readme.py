@@ -1,4 +1,4 @@
-"""Draw what README shows: the update as a formula, for light and dark pages.
+"""Draw what README and pages show and no study writes as SVG, for light and dark pages.
 
 python -m tools.readme
 """
@@ -10,6 +10,12 @@ from typing import Final
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+
+from mpgd.experiments.archive import PUBLISHED, unpack
+from mpgd.experiments.content.blocks import Plate
+from mpgd.experiments.escape.section import pictures
+from mpgd.experiments.limit.section import figures
+from mpgd.report.drawing import whole
 
 FIGURES: Final = Path(__file__).parents[1] / "docs" / "figures"
 FORMULA: Final = (
@@ -37,6 +43,17 @@ def draw(theme: str) -> Path:
     return file
 
 
+def plates() -> dict[str, Plate]:
+    """Return the figures of phases and of the limit, by the names of their files."""
+    records = [record for record in unpack(PUBLISHED) if record.run.experiment == "limit"]
+    first = next(plate for plate in figures(records) if isinstance(plate, Plate))
+    return {"phases": pictures(), "limit": first}
+
+
 if __name__ == "__main__":
     for theme in COLOURS:
         print(draw(theme))
+    for name, plate in plates().items():
+        file = FIGURES / f"{name}.svg"
+        file.write_text(whole(plate))
+        print(file)

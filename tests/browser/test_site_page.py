@@ -10,10 +10,12 @@ import threading
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from PIL import Image
 
 if TYPE_CHECKING:
     from tests.browser.conftest import Browser
@@ -111,6 +113,34 @@ def test_a_figure_opens_large_and_pages_lead_on(browser: Browser, site: Path, ad
         link = figure.find_element("xpath", "..").get_attribute("href")
         assert (site / link.removeprefix(f"{address}/")).is_file()
     assert len(browser.all(".md-footer__link")) == 2  # previous and next
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_figures_have_the_paper_of_their_page(browser: Browser, address: str, dark: bool) -> None:
+    """Drawn figures and pictures of pixels alike; the corner of a figure is its paper."""
+    browser.look(1400, dark=dark)
+    browser.open(f"{address}/phases/")
+    figures = browser.until(lambda: browser.all("article a.figure img"), "figures")
+    first = {one.get_attribute("src").rsplit(".", 1)[1]: one for one in reversed(figures)}
+    assert first.keys() == {"svg", "png"}
+    for kind, figure in first.items():
+        browser.run("arguments[0].scrollIntoView({block: 'center'})", figure)
+        with Image.open(BytesIO(figure.screenshot_as_png)) as shown:
+            light = sum(shown.convert("RGB").getpixel((9, 9))) / 3
+        assert light < 60 if dark else light > 250, kind
+
+
+def test_code_on_a_phone_shows_that_it_goes_on(browser: Browser, address: str) -> None:
+    """By a shadow that paper covers which scrolls along."""
+    browser.look(390)
+    browser.open(f"{address}/quickstart/")
+    ends = """
+        return [...document.querySelectorAll("article pre > code")].map((code) =>
+            [code.scrollWidth > code.clientWidth, getComputedStyle(code).backgroundAttachment])
+    """
+    found = browser.run(ends)
+    assert {wide for wide, _ in found} == {True, False}
+    assert {attached for _, attached in found} == {"local, scroll, scroll"}
 
 
 @pytest.mark.parametrize("words", ["learning rate", "escape", "sharpness", "GPU", "JAX"])

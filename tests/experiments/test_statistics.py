@@ -35,6 +35,13 @@ def test_std_is_that_of_a_sample() -> None:
     assert isnan(summary([1.0]).std)
 
 
+def test_where_all_runs_diverged_words_say_so() -> None:
+    lost = {1: nan, 2: nan}
+    assert summary(lost.values()).text(2) == "all 2 diverged"
+    assert paired(lost, {1: 1.0, 2: 2.0}).text(2) == "nothing to compare"
+    assert paired({1: 3.0}, {1: 1.0}).text(1) == "+2.0 [1 seed]"
+
+
 def test_runs_that_diverged_are_counted_and_count_as_the_worst() -> None:
     assert summary([1.0, nan, 3.0]).text(1) == "2.0 (1.4), 1 diverged"
     mine, theirs = {1: 1.0, 2: nan, 3: 2.0}, {1: 0.0, 2: 0.0, 3: 0.0}

@@ -42,7 +42,9 @@ def test_markdown_starts_with_the_commands_and_has_every_figure(document: Path) 
     assert begins < text.index("## What we conclude, plainly")
     figures = re.findall(r"\]\((figures/[\w-]+\.svg)\)", text)
     assert len(figures) == 7
-    assert all((document.parent / name).read_text().startswith("<?xml") for name in figures)
+    drawn = [(document.parent / name).read_text() for name in figures]
+    assert all(one.startswith("<?xml") for one in drawn)
+    assert all("@media (prefers-color-scheme: dark)" in one for one in drawn)
 
 
 def test_markdown_has_every_printed_number_and_escapes_what_it_shows(document: Path) -> None:

@@ -68,6 +68,9 @@ def test_figures_lie_beside_the_pages(pages: Path) -> None:
 def test_the_outcome_of_a_study_is_its_own_sentence_or_its_verdicts() -> None:
     found = Findings("", (Finding("Sums tend", "fresh signs", "", "supported", "0.1"),))
     assert outcome(Section("noise", "", (found,))) == "Sums tend. Fresh signs: supported."
+    alike = Findings("", (*found.items, Finding("Steps tend", "fresh signs", "", "supported", "")))
+    said = "Sums tend; Steps tend. Each: fresh signs: supported."
+    assert outcome(Section("noise", "", (alike,))) == said
     told = Section("audit", "", (Text("how"), found, Text("none makes a gain", answer=True)))
     assert outcome(told) == "none makes a gain"
     assert [*section_parts(told, {})][:2] == [

@@ -26,6 +26,7 @@ ENTRY = re.compile(
     r'<h3 id="([^"]+)" class="doc doc-heading">.*?doc-object-name[^>]*>(\w+)<.*?<p>(.*?)</p>',
     re.DOTALL,
 )
+OPTION = re.compile(r"<code>(?=--?[\w-]+</code>)")  # which a line must not end in
 RESULTS = "results/index.md"
 LINK = re.compile(r"\]\(([\w-]+\.md)\)")
 NOTEBOOK = re.compile(r"\]\(\.\./examples/(\w+)\.ipynb\)")
@@ -70,15 +71,18 @@ def on_page_content(html: str, page: Page, **_: object) -> str:
         f'<tr><td><a href="#{anchor}"><code>{name}</code></a></td><td>{first}</td></tr>'
         for anchor, name, first in entries
     )
-    before, heading, after = html.partition("<h2")
-    return f"{before}<table><tbody>{rows}</tbody></table>\n{heading}{after}"
+    first = html.find("<h2") if "<h2" in html else html.index('<div class="doc ')
+    return f"{html[:first]}<table><tbody>{rows}</tbody></table>\n{html[first:]}"
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     """Render the formulas and let figures be opened. The search has seen the plain text by now."""
-    return ARTICLE.sub(
-        lambda found: found[1] + figures(text.rendered(found[2])) + found[3], output, count=1
-    )
+
+    def shown(found: re.Match[str]) -> str:
+        page = OPTION.sub('<code class="option">', figures(text.rendered(found[2])))
+        return found[1] + page + found[3]
+
+    return ARTICLE.sub(shown, output, count=1)
 
 
 def on_post_build(config: MkDocsConfig) -> None:

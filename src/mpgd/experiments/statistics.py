@@ -79,6 +79,8 @@ class Summary:
 
     def text(self, digits: int) -> str:
         """Return the mean with the std in brackets, as the paper prints them."""
+        if not self.count and self.diverged:
+            return f"all {self.diverged} diverged"
         lost = f", {self.diverged} diverged" if self.diverged else ""
         return f"{self.mean:.{digits}f} ({self.std:.{digits}f}){lost}"
 
@@ -114,8 +116,10 @@ class Difference:
 
     def text(self, digits: int) -> str:
         """Return the difference with its interval."""
+        if not self.count:
+            return "nothing to compare"
         if not isfinite(self.low):
-            return f"{self.mean:+.{digits}f} [{self.count} seeds]"
+            return f"{self.mean:+.{digits}f} [{self.count} seed]"
         return f"{self.mean:+.{digits}f} [{self.low:+.{digits}f}, {self.high:+.{digits}f}]"
 
 

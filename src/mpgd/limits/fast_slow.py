@@ -185,7 +185,7 @@ class FastSlow:
             t1: the end; [m t1] steps are taken.
             paths: how many independent paths.
             seed: path p of coupling i depends on (seed, i, p) alone.
-            times: in [0, t1], by default 0 and t1. The state at time t is x_[mt].
+            times: in [0, t1], by default 0 and t1. The state at time t is x after [mt] steps.
 
         Raises:
             ValueError: m, t1 or a shape that does not fit.

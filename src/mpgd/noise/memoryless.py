@@ -213,7 +213,10 @@ class StableNoise(MemorylessNoise):
         return 1.0 / self.alpha
 
     def spread(self, twins: bool = False) -> float:
-        """Return the scale of a value, or of the difference of two; below alpha = 2 no more is."""
+        """Return the scale of a value, or of the difference of two.
+
+        Below alpha = 2 there is no variance.
+        """
         return float(2.0 ** (1.0 / self.alpha)) if twins else 1.0
 
     def draw(self, index: Tensor, key: Tensor | int) -> Tensor:

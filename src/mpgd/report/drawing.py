@@ -1,6 +1,7 @@
-"""Panels drawn by matplotlib as SVG, either with fixed colours or with those of the page's theme.
+"""Panels drawn by matplotlib as SVG: elements of a page, or files of their own.
 
-In the page each colour becomes a CSS variable, so that figures follow light and dark.
+In the page each colour becomes a CSS variable, so that figures follow light and dark. A file keeps
+the colours of light paper, and has rules that change them where its reader asks for dark.
 """
 
 import re
@@ -39,6 +40,7 @@ BOTTOM, RIGHT, HIGH = 0.17, 0.96, 0.72  # where the axes of a panel are
 LINE: Final = 0.2  # inches of a line of a legend
 REM: Final = 7.0  # of the page, to an inch of a legend: as large as in a panel of full width
 RAISED: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+PAPER: Final = {"paper": "#1A1E23", "ink": "#E6E9EC"}  # of a file on dark paper
 NO_METADATA: Final = {"Creator": None, "Date": None, "Format": None, "Type": None}
 
 
@@ -109,7 +111,7 @@ def whole(plate: Plate) -> str:
         _place(figure, plate, below=LINE * (-(-len(found) // plate.columns) + 0.5) * bool(found))
         if found:
             figure.legend(found.values(), found.keys(), loc="lower center", ncols=plate.columns)
-        return _svg(figure, facecolor="white")
+        return _file(figure)
 
 
 def _place(figure: Figure, plate: Plate, below: float) -> None:
@@ -149,14 +151,32 @@ def landscape(block: Landscape) -> str:
             look = {"marker": "o", "color": route.color, "ms": 4 + 3 * larger}  # none hides another
             ax.plot(*way[:, -1:], **look)
             ax.plot(*way[:, :1], **look | {"mfc": "none", "ms": 7 + 3 * larger})
+        for axis in (ax.xaxis, ax.yaxis, ax.zaxis):
+            axis.set_pane_color(style.GRID, 0.5)
         ax.set(xlabel="v", ylabel="|u|", zlabel="loss")
         ax.view_init(30, -55)
         ax.legend(loc="upper left")
-        return _svg(figure, facecolor="white")
+        return _file(figure)
 
 
 def _loss(u: Array, v: Array) -> Array:
     return np.asarray(u**2 * v**2 / 2)
+
+
+def _file(figure: Figure) -> str:
+    """Return a figure as a file with the rules of dark paper."""
+    return _svg(figure, facecolor="white").replace("</style>", f"{_dark_rules()}</style>", 1)
+
+
+def _dark_rules() -> str:
+    """Return CSS that changes each colour of an SVG; what names no colour is ink, such as text."""
+    dark = {name: shade for name, (_, shade) in colors.PALETTE.items()} | PAPER
+    rules = [
+        f'[style*="{part}: {light.lower()}"]{{{part}: {dark[name]} !important}}'
+        for light, name in THEMED.items()
+        for part in ("fill", "stroke")
+    ]
+    return f"\n@media (prefers-color-scheme: dark){{svg{{fill: {PAPER['ink']}}}{''.join(rules)}}}"
 
 
 def _svg(figure: Figure, facecolor: str = "none") -> str:

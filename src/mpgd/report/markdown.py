@@ -69,9 +69,9 @@ def answer_parts(section: blocks.Section) -> Iterator[str]:
         block.text for block in section.blocks if isinstance(block, blocks.Text) and block.answer
     ]
     found = claims([section])
-    if not said and is_compared(found):
-        said = [answer(found)]
     yield from map(bold, said)
+    if not said and is_compared(found):
+        yield f"*Does chaos help here?* {bold(answer(found))}"
     yield "\n".join(f"- {bold(f'{one.text}.')} {inline(spoken(one))}." for one in found)
 
 

@@ -72,6 +72,10 @@ def outcome(section: blocks.Section) -> str:
     found = claims([section])
     if is_compared(found):
         return answer(found)
+    verdicts = {spoken(one) for one in found}
+    if len(verdicts) == 1 < len(found):
+        every, each = "; ".join(one.text for one in found), verdicts.pop()
+        return f"{every}. Each: {each[:1].lower()}{each[1:]}."
     return " ".join(f"{one.text}. {spoken(one)}." for one in found) or "No verdict yet."
 
 

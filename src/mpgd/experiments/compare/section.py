@@ -51,9 +51,16 @@ def blocks(records: Sequence[Record]) -> list[Block]:
 
 def _successes(found: dict[str, list[Line]]) -> str:
     held = {own[0].task.title: succeeds(own) for own in found.values()}
-    said = [f"{title} ({', '.join(names)})" for title, names in held.items() if names]
+    said = [
+        f"{title} ({', '.join(map(_in_text, names))})" for title, names in held.items() if names
+    ]
     rule = "MPGD helps, and no method without chaos is surely better,"
     return f"{rule} on: {'; '.join(said)}." if said else f"{rule} on no task."
+
+
+def _in_text(title: str) -> str:
+    """Return a method's title without its comma, as in "capped MPGD"."""
+    return " ".join(reversed(title.split(", ")))
 
 
 def told(records: Sequence[Record]) -> Iterator[Said]:

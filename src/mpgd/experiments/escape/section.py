@@ -45,7 +45,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             "σ c₀ η^(γ−1). A phase leaves a well only if F exceeds its steepest slope; then it "
             "must last n* steps. The limit of small steps knows no such threshold."
         ),
-        _pictures(),
+        pictures(),
         Findings(RULE, tuple(findings(shares))),
         Plate(
             "two-wells",
@@ -74,7 +74,8 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     ]
 
 
-def _pictures() -> Plate:
+def pictures() -> Plate:
+    """Return what a phase does to two wells; it needs no records."""
     drawn = (
         (-1.0, 2.0, "F = 2, to the left: the wide well is gone"),
         (1.0, 2.0, "F = 2, to the right: the narrow one holds"),

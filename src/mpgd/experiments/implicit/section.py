@@ -106,7 +106,7 @@ def _panels(records: Sequence[Record]) -> Iterator[Panel]:
             yield panel(f"{TITLES[record.run.scheme]}: {said}", draw_epsilon, record, left=0.22)
     for name, mine in by_scheme(records).items():
         alt = f"{TITLES[name]}: all cases over the completed coefficient."
-        yield panel(alt, draw_cases, mine, left=0.45)
+        yield panel(alt, draw_cases, mine, left=0.47)
 
 
 def findings(records: Sequence[Record]) -> list[Finding]:

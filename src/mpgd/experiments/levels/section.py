@@ -24,6 +24,23 @@ from mpgd.theory.phases import unit
 
 Tables = list[Table]
 
+COLUMNS: Final = {  # of the tables: what each says
+    "F, M": "force and decay",
+    "push": "what the pushes of a whole training come to, in units of the weights' root mean "
+    "square",
+    "stretch": "the same for the multiplicative part",
+    "growth": "the largest factor by which the multiplicative noise alone would multiply a weight "
+    "that no gradient holds; the median over seeds",
+    "foreseen": f"harm where growth exceeds {TENFOLD:g} or push exceeds 1; it needs no training",
+    "lr (h + M)": "h is the largest curvature where descent ends, the median over seeds; above 2 a "
+    "step overshoots",
+    "score": "the mean of the study's metric, with its standard deviation over seeds in brackets; "
+    "accuracies are in per cent and better when higher, RMSE when lower",
+    "minus descent": "the score minus descent's, paired by seed, with its 95 % interval",
+    "Holm p": "the p-value of that difference, corrected for the number of studies",
+    "moved": "how far final weights are from descent's, in per cent of their spread over seeds",
+    "diverged": "runs that ended in no number; score and difference leave them out",
+}
 CHECKED: Final = ("study", "F", "M", "score", "minus descent", "Holm p", "moved", "diverged")
 
 
@@ -49,7 +66,8 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             "gradients and curvatures, and two predictions need no training: how far a weight "
             "that no gradient holds would grow, and where pushes along a flat floor end."
         ),
-        Plate("levels", _caption(), tuple(panels)),
+        Plate("levels", _caption(), tuple(panels), legend=True),
+        table("What the columns say", ("column", "what it says"), COLUMNS.items(), wordy=True),
         *all_tables(records),
         Text(verdict(records), answer=True),
     ]
@@ -59,7 +77,7 @@ def _caption() -> str:
     return (
         "Decay alone on ECG5000 and airfoil, force alone in the valley; differences to descent "
         "with 95 % intervals. Shaded: the noise alone would make some weight grow more than "
-        f"{TENFOLD:g} times."
+        f"{TENFOLD:g} times. Dashed in the valley: what was foreseen, the start plus all pushes."
     )
 
 
@@ -67,6 +85,7 @@ def told(records: Sequence[Record]) -> Iterator[Said]:
     """Yield the tables, and whether the recipe holds."""
     for one in all_tables(records):
         yield as_told(one)
+    yield from (f"{column}: {meaning}" for column, meaning in COLUMNS.items())
     yield verdict(records)
 
 
@@ -118,7 +137,14 @@ def measured_table(records: Sequence[Record]) -> Table:
         sizes = [f"{h['force']:.3f}", f"{h['decay']:.3f}"]
         measured = one.difference.text(study.digits)
         rows.append(
-            [study.title, study.metric, *sizes, _foreseen(name, one), measured, str(one.diverged)]
+            [
+                study.title,
+                study.metric.replace("_", " "),
+                *sizes,
+                _foreseen(name, one),
+                measured,
+                str(one.diverged),
+            ]
         )
     heads = ("study", "metric", "F", "M", "foreseen", "minus descent", "diverged")
     return table("The paper's levels at gamma 0.6, beta 0.5: foreseen and measured", heads, rows)

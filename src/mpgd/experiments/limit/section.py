@@ -193,7 +193,9 @@ def _noise(record: Record, key: str) -> float:
 
 def figures(records: Sequence[Record]) -> Iterator[Block]:
     """Yield a figure with all distances for every loss and noise, and that of the rotation."""
-    law, drivers = part(records, part="law"), part(records, part="driver")
+    law, drivers = (
+        sorted(part(records, part=name), key=figure.steps) for name in ("law", "driver")
+    )
     for (loss, kind), (title, mine) in _cases(law).items():
         panels = [
             panel(f"{title}: {name}", figure.draw_distances, mine, drivers, title, name)
