@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Set
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -171,8 +171,16 @@ def _split_group(
     return kept, {name: group[name] for name in NAMES if name in group}
 
 
-def load_inner(inner: Optimizer, saved: Any) -> None:
+def have_moved(saved: Mapping[str, Any]) -> set[int | str]:
+    """Return the names of the parameters whose orbits have counted a step."""
+    names = (name for group in saved["param_groups"] for name in group["params"])
+    return {name for name in names if int(saved["state"].get(name, {}).get("step", 0))}
+
+
+def load_inner(inner: Optimizer, saved: Any, moved: Set[int | str]) -> None:
     """Load the inner optimizer's part; if it does not fit, nothing is changed.
+
+    The parameters named in ``moved`` have taken steps.
 
     Torch's own `load_state_dict` puts new objects in the place of old ones, so that the old ones
     can be put back. One of another class may change what is there, and is tried on a copy first.
@@ -182,7 +190,7 @@ def load_inner(inner: Optimizer, saved: Any) -> None:
     names = [_saved_names(inner, group) for group in inner.param_groups]
     try:
         if _is_usual(inner, saved) or is_torchs(inner):
-            check_saved(inner, saved)
+            check_saved(inner, saved, moved)
         if type(inner).load_state_dict is not Optimizer.load_state_dict:
             trial = _copied(inner)
             if trial is not None:

@@ -30,6 +30,7 @@ from mpgd.optim.inner import (
     ROUNDING,
     bare_step,
     drop_own,
+    have_moved,
     inner_step,
     load_inner,
     pack,
@@ -359,7 +360,7 @@ class Perturbed(Optimizer):
         wide = Widened(self.inner, saved_in_float32([(p, values) for p, _, values in before]))
         wide.enter()  # torch casts to the parameters' dtype
         try:
-            load_inner(self.inner, plain)
+            load_inner(self.inner, plain, have_moved(saved))
         finally:
             wide.leave()
         loaded = checkpoint.pairs(self.param_groups, saved)
