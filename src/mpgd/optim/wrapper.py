@@ -38,7 +38,7 @@ from mpgd.optim.inner import (
     with_prefix,
 )
 from mpgd.optim.loop import displace_one
-from mpgd.optim.misnamed import checked_group, warn_of_bare_names
+from mpgd.optim.misnamed import checked_group, warn_of_bare_names, warn_of_earlier
 from mpgd.optim.numbering import number_partition
 from mpgd.optim.orbits import (
     State,
@@ -92,6 +92,7 @@ class Perturbed(Optimizer):
         plain = [checked_group(vars(keywords), group) for group in optimizer.param_groups]
         for number, group in enumerate(optimizer.param_groups):
             warn_of_bare_names(number, group, optimizer.defaults)
+            warn_of_earlier(number, group, vars(keywords))
         self.inner, self._fused = optimizer, fused
         self.__setstate__({})  # sets up the hooks, as the base class does for a copy
         for group, own in zip(optimizer.param_groups, plain, strict=True):
