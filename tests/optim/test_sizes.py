@@ -228,8 +228,7 @@ def test_frozen_parameters_of_a_quantized_layer_train_along(
     optimizer.step()
     assert torch.equal(frozen.float(), torch.ones(3))
     [size] = perturbation_sizes(optimizer, steps=1)
-    whole = (
-        p.detach() if dtype.is_floating_point is False else torch.cat([p.detach(), torch.ones(3)])
-    )
+    floats = [p.detach(), torch.ones(3)] if dtype.is_floating_point else [p.detach()]
+    whole = torch.cat(floats)
     assert size.accumulated is not None
     assert size.relative == pytest.approx(size.accumulated / float(whole.square().mean().sqrt()))
