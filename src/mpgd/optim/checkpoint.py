@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
@@ -99,19 +100,31 @@ def as_mapping(value: Any, what: str = "the state", *names: str) -> dict[str, An
 
 
 def in_words(state_dict: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return a state dict whose noises are texts, since a checkpoint holds plain values only."""
+    """Return a state dict with plain values only: noises as texts, numpy's numbers as Python's.
+
+    A schedule may have set the latter, and ``torch.load(weights_only=True)`` refuses them.
+    """
     groups = [_group_in_words(group, prefix) for group in state_dict["param_groups"]]
     return {**state_dict, "param_groups": groups}
 
 
 def _group_in_words(group: dict[str, Any], prefix: str) -> dict[str, Any]:
     """Return a group whose noise, which may have been set in mid-run, is what words say of it."""
+    group = {name: _as_pythons(value) for name, value in group.items()}
     if isinstance(group.get(prefix + "noise", ""), str):
         return group
     plain = check_keywords({name: group[prefix + name] for name in NAMES})
     if not isinstance(plain["noise"], str):
         plain["noise"] = _said(plain["noise"])
     return group | {prefix + name: value for name, value in plain.items()}
+
+
+def _as_pythons(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if type(value) in (list, tuple):
+        return type(value)(_as_pythons(each) for each in value)
+    return value
 
 
 def _said(noise: Any) -> list[str]:
