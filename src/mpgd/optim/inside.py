@@ -10,17 +10,21 @@ take a whole group at once, and may stumble over what each parameter alone could
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence, Set
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.optim import optimizer as machinery
 
 from mpgd.optim.settings import check_learning_rate
 from mpgd.parameters import check_flag
 
+HOOKS = ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks")
 OPTIONAL = {"SGD": ("momentum_buffer",)}  # what may be None until the first step
 
 
@@ -42,6 +46,19 @@ class Probe:
 def is_torchs(optimizer: Optimizer) -> bool:
     """Return whether an optimizer is one of torch's own."""
     return f"{type(optimizer).__module__}.".startswith("torch.optim.")
+
+
+@contextmanager
+def without_global_hooks() -> Iterator[None]:
+    """Let hooks of all optimizers rest: a step inside another, or a trial, is not theirs."""
+    kept = {name: getattr(machinery, name) for name in HOOKS if hasattr(machinery, name)}
+    for name in kept:
+        setattr(machinery, name, OrderedDict())
+    try:
+        yield
+    finally:
+        for name, hooks in kept.items():
+            setattr(machinery, name, hooks)
 
 
 def check_saved(
