@@ -96,6 +96,10 @@ def test_noise_as_json_and_as_a_plot(capsys: pytest.CaptureFixture[str], tmp_pat
         (["noise", "--gama", "0.6"], "unrecognized options: --gama, 0.6; did you mean '--gamma'?"),
         (["noise", "--gamma", "x"], "error parsing --gamma: could not convert string to float"),
         (["noise", "--gamma"], "missing value for argument '--gamma'"),
+        (
+            ["lab", "--port", "x"],
+            "error parsing --port: no type matching {None}|INT could be instantiated from ['x']\n",
+        ),
         (["completion"], "missing from mpgd completion: {bash,zsh,fish}\n"),
         (["reproduce", "nosie"], "no experiment is named 'nosie'; did you mean 'noise'?"),
     ],

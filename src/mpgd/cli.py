@@ -367,8 +367,8 @@ def one_line(box: str) -> str:
     said, *more = re.split(r"\n[─-]+\n", "\n".join(lines))
     text = " ".join(line.strip() for line in said.split("\n") if not line.startswith(" " * 8))
     meant = re.search(r"meant:\s+(\S+)", "".join(more))
-    text = re.sub(r" \(applied to [^)]*\)|\s+Arguments are applied to.*?matter\.", "", text)
-    text = text[:1].lower() + text[1:]
+    aside = r" \(applied to [^)]*\)|\s+Arguments are applied to.*?matter\.|\.?\s+Got errors:.*"
+    text = text[:1].lower() + re.sub(aside, "", text[1:])
     return f"{text}; did you mean {meant[1]!r}?" if meant else text
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import torch
 from tests.curvature.network import data, mse, network
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from mpgd.curvature import hessian_top_eigenvalue, hessian_trace
 
@@ -138,6 +140,41 @@ def test_the_model_and_the_global_generator_are_left_alone(measure: Callable[...
     assert torch.equal(torch.get_rng_state(), rng)
 
 
+def test_attention_has_a_second_derivative() -> None:
+    """Of torch's kernels for it only the plain one has, which is not the one it chooses."""
+    torch.manual_seed(0)
+    model = nn.TransformerEncoderLayer(4, 2, 3, batch_first=True, dtype=torch.float64)
+    x = torch.randn(2, 3, 4, dtype=torch.float64)
+    found = hessian_trace(model, mse, (x, torch.zeros_like(x)), exact=True)
+    with sdpa_kernel(SDPBackend.MATH):
+        params = list(model.eval().parameters())
+        slopes = torch.autograd.grad(mse(model(x), torch.zeros_like(x)), params, create_graph=True)
+        expected = sum(
+            float(torch.autograd.grad(slope, p, retain_graph=True)[0].view(-1)[k])
+            for p, flat in zip(params, slopes, strict=True)
+            for k, slope in enumerate(flat.reshape(-1))
+        )
+    assert found.value == pytest.approx(expected, rel=1e-9)
+
+
+def test_parameters_of_two_dtypes() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1))
+    with_float64 = deepcopy(model)
+    with_float64[2].double()
+    with_float64[2].register_forward_pre_hook(lambda _, given: (given[0].double(),))
+    x, y = data(torch.float32)
+    found = hessian_trace(with_float64, mse, (x, y.double()), exact=True)
+    assert found.value == pytest.approx(hessian_trace(model, mse, (x, y), exact=True).value, 1e-4)
+
+
+def test_under_inference_mode_it_is_the_same() -> None:
+    model, given = network(), data()
+    with torch.inference_mode():
+        found = hessian_trace(model, mse, given, probes=5)
+    assert found == hessian_trace(model, mse, given, probes=5)
+
+
 def test_mode_returns_after_an_error() -> None:
     model = network().train()
     with pytest.raises(ValueError, match="scalar"):
@@ -180,8 +217,16 @@ def test_bad_arguments() -> None:
         hessian_top_eigenvalue(network().requires_grad_(False), mse, data())
     with pytest.raises(ValueError, match="data must hold at least one batch, got none"):
         hessian_trace(model, mse, [])
-    with pytest.raises(ValueError, match="probes must be at least 2, got 1"):
+    with pytest.raises(ValueError, match="probes must be an integer >= 2, got 1"):
         hessian_trace(model, mse, data(), probes=1)
+    with pytest.raises(TypeError, match=r"seed must be an integer in .* got None"):
+        hessian_trace(model, mse, data(), seed=None)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="at least one example, got empty batches"):
+        hessian_trace(model, mse, (torch.zeros(0, 4), torch.zeros(0, 1)))
+    with pytest.raises(ValueError, match="iterable of such batches, got a batch of type dict"):
+        hessian_trace(model, mse, [{"inputs": torch.zeros(1, 4)}])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="real parameters, got complex ones"):
+        hessian_trace(nn.Linear(4, 1, dtype=torch.complex64), mse, data())
     with pytest.raises(ValueError, match=r"which must be one of largest, .* got 'top'"):
         hessian_top_eigenvalue(model, mse, data(), which="top")
     with pytest.raises(ValueError, match="tol must be at least 0, got -1"):

@@ -259,6 +259,8 @@ def test_refuses(call: Callable[[], object], text: str) -> None:
 def test_refuses_a_noise_that_is_none() -> None:
     with pytest.raises(TypeError, match=r"couplings\[0\] needs a noise .* got 0\.6"):
         FastSlow(torch.neg, [(1.0, 0.6)])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match=r"couplings must be a list of pairs \(b, noise\), got"):
+        FastSlow(torch.neg, (1.0, NOISE))  # type: ignore[arg-type]
 
 
 def test_a_state_that_is_not_finite_names_time_and_path() -> None:

@@ -239,6 +239,8 @@ def test_refuses(call: Callable[[], object], text: str) -> None:
 
 
 def test_refuses_wrong_types() -> None:
+    with pytest.raises(TypeError, match=r"couplings must be a list of pairs \(b, law\), got"):
+        MarcusSDE(torch.neg, (1.0, StableLaw(1.5)))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"couplings\[0\] needs a StableLaw, got 1\.5"):
         MarcusSDE(lambda x: x, [(0.5, 1.5)])  # type: ignore[list-item]
     with pytest.raises(TypeError, match=r"a coupling must be numbers or a function, got 'b'"):

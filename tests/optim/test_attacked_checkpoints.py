@@ -11,7 +11,9 @@ import pytest
 import torch
 from tests.optim.checkpoints import KINDS, drivers_state, made
 from tests.optim.workers import run, same_bits, small_net, snapshot
-from torch import Tensor
+from torch import Tensor, nn
+
+import mpgd
 
 CORRUPTIONS = 125  # of each of the four kinds
 
@@ -155,3 +157,73 @@ def test_a_word_beyond_the_longest_phase_is_refused() -> None:
     text = r"'additive' of parameter 1 has a phase longer than .*100"
     with pytest.raises(ValueError, match=text):
         optimizer.load_state_dict(saved)
+
+
+# Steps of a whole group at once: what a parameter alone could do without, the group cannot. -------
+
+TOGETHER: list[tuple[str, dict[str, Any], str, Any, str]] = [
+    ("SGD", {"momentum": 0.9, "fused": True}, "momentum_buffer", None, r"parameters \[1\] have"),
+    ("SGD", {"momentum": 0.9, "fused": True}, "momentum_buffer", "lost", r"parameters \[1\] have"),
+    ("RMSprop", {"momentum": 0.9}, "momentum_buffer", None, "'momentum_buffer' .* got None"),
+    ("Adam", {"foreach": True}, "step", torch.tensor(3), "cannot take a step from its states"),
+    ("Adafactor", {}, "row_var", "lost", "lacks 'row_var'"),
+]
+
+
+def of_torch(name: str, **settings: Any) -> tuple[list[nn.Parameter], mpgd.Perturbed]:
+    params = [
+        nn.Parameter(torch.linspace(0.1, 1.0, 6).reshape(shape)) for shape in ((2, 3), (3, 2))
+    ]
+    inner = getattr(torch.optim, name)(params, lr=0.01, **settings)
+    return params, mpgd.perturb(inner, sigma=0.001)
+
+
+def take_steps(params: list[nn.Parameter], optimizer: torch.optim.Optimizer) -> None:
+    for _ in range(3):
+        for p in params:
+            p.grad = torch.ones_like(p) if p.requires_grad else None
+        optimizer.step()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "entry", "value", "text"),
+    TOGETHER,
+    ids=[f"{t[0]} {t[3]}" for t in TOGETHER],
+)
+def test_a_state_that_a_group_could_not_step_from_is_refused(
+    name: str, settings: dict[str, Any], entry: str, value: Any, text: str
+) -> None:
+    params, source = of_torch(name, **settings)
+    take_steps(params, source)
+    saved = deepcopy(source.state_dict())
+    saved["state"][1][entry] = value
+    if value == "lost":
+        del saved["state"][1][entry]
+    params, optimizer = of_torch(name, **settings)
+    before = snapshot(optimizer)
+    with pytest.raises(ValueError, match=f"does not fit the {name}: .*{text}"):
+        optimizer.load_state_dict(saved)
+    assert same_bits(snapshot(optimizer), before)
+
+
+def test_a_missing_momentum_is_no_harm_where_torch_can_do_without() -> None:
+    """Without fused; and with it, of a parameter that has never had a gradient."""
+    params, source = of_torch("SGD", momentum=0.9)
+    take_steps(params, source)
+    saved = deepcopy(source.state_dict())
+    saved["state"][1]["momentum_buffer"] = None
+    params, optimizer = of_torch("SGD", momentum=0.9)
+    optimizer.load_state_dict(saved)
+    take_steps(params, optimizer)
+    params, source = of_torch("SGD", momentum=0.9, fused=True)
+    params[1].requires_grad_(False)
+    take_steps(params, source)
+    others, optimizer = of_torch("SGD", momentum=0.9, fused=True)
+    others[1].requires_grad_(False)
+    optimizer.load_state_dict(deepcopy(source.state_dict()))
+    with torch.no_grad():
+        for own, other in zip(params, others, strict=True):
+            other.copy_(own)
+    take_steps(params, source)
+    take_steps(others, optimizer)
+    assert all(torch.equal(p, q) for p, q in zip(params, others, strict=True))

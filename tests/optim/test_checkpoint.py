@@ -9,6 +9,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tests.optim.checkpoints import KINDS, VARIANTS, drivers_state, made, reloaded, setting_name
@@ -167,3 +168,19 @@ def test_what_was_changed_in_mid_run_is_saved_as_it_is_now(
     for net, each in ((model, optimizer), (other, again)):
         train(net, each, range(4, 8))
     assert same_bits(snapshot(optimizer), snapshot(again))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_numpys_numbers_of_a_schedule_are_saved_as_plain_ones(kind: str, tmp_path: Path) -> None:
+    optimizer = made(kind, small_net(), engine="torch")
+    [group] = optimizer.param_groups
+    for name, value in {"sigma": np.float64(0.25), "gamma": (np.float32(0.625), 0.75)}.items():
+        group[setting_name(optimizer, name)] = value
+    group["lr"] = np.float64(0.125)
+    run(optimizer, 1)
+    saved = reloaded(optimizer.state_dict(), tmp_path)
+    optimizer.load_state_dict(saved)
+    [group] = saved["param_groups"]
+    assert group["lr"] == 0.125
+    assert group[setting_name(optimizer, "sigma")] == 0.25
+    assert group[setting_name(optimizer, "gamma")] == (0.625, 0.75)

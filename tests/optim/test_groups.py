@@ -171,3 +171,9 @@ def test_sizes_follow_groups_and_schedules() -> None:
             assert [first.multiplicative, first.additive] == pytest.approx(expected, rel=1e-13)
     plain = torch.optim.SGD(model.parameters(), lr=0.5)
     assert perturbation_sizes(plain) == [mpgd.PerturbationSize(0.0, 0.0, 0.5)]
+
+
+def test_a_misspelt_setting_is_named() -> None:
+    with pytest.raises(ValueError, match="MPGD has no setting 'sigmaa'; did you mean 'sigma'"):
+        param_groups(net(), sigmaa=0.1)
+    assert param_groups(net(), sigma=0.1, lr=0.5, momentum=0.9)[0]["momentum"] == 0.9

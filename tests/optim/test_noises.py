@@ -177,3 +177,23 @@ def test_words_and_objects_of_one_kind_do_not_quarrel_about_the_engine() -> None
     assert optimizer.param_groups[0]["engine"] is None
     with pytest.raises(ValueError, match="noise says engine='torch', but engine='numba' was given"):
         MPGD(parameters([3]), lr=0.1, noise=ChaoticNoise(0.6, engine="torch"), engine="numba")
+
+
+@pytest.mark.parametrize("noise", [ChaoticNoise(0.7, 0.5), GaussianNoise(2.0)])
+@pytest.mark.parametrize("wraps", [False, True])
+def test_a_noise_set_in_mid_run_is_saved_and_resumes(noise: Noise, wraps: bool) -> None:
+    def make(params: Any, **keywords: Any) -> Any:
+        if not wraps:
+            return MPGD(params, lr=0.1, sigma=0.1, **keywords)
+        return perturb(torch.optim.SGD(params, lr=0.1), sigma=0.1, **keywords)
+
+    optimizer = make(parameters([5]))
+    run(optimizer, 2)
+    optimizer.param_groups[0]["perturbation.noise" if wraps else "noise"] = noise
+    run(optimizer, 3, first=2)
+    again = make(copy.deepcopy(optimizer.param_groups[0]["params"]), noise=noise)
+    again.load_state_dict(optimizer.state_dict())
+    optimizer.load_state_dict(again.state_dict())
+    for each in (optimizer, again):
+        run(each, 3, first=5)
+    assert same_bits(snapshot(again), snapshot(optimizer))

@@ -205,3 +205,10 @@ def test_a_wrong_word_is_named() -> None:
         MPGD(parameters([2]), **LOUD, rounding="up")
     with pytest.raises(ValueError, match=text):
         perturb(torch.optim.SGD(parameters([2]), lr=0.1), rounding="up")
+
+
+def test_a_lazily_negated_tensor_is_rounded_as_its_values() -> None:
+    x = torch.linspace(0.1, 0.9, 50)
+    lazy = torch._neg_view(x)
+    found = stochastic_round(lazy, torch.bfloat16, seed=1, step=2)
+    assert torch.equal(found, stochastic_round(-x, torch.bfloat16, seed=1, step=2))

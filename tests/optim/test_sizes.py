@@ -212,3 +212,23 @@ def test_no_numbers_are_asked_of_parameters_that_have_none() -> None:
     meta = [nn.Parameter(torch.ones(3, device="meta"))]
     found = said(lambda: MPGD(meta, 0.1, sigma=100.0, engine="torch"))
     assert not found
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.float8_e4m3fn])
+@pytest.mark.parametrize("wraps", [False, True])
+def test_frozen_parameters_of_a_quantized_layer_train_along(
+    dtype: torch.dtype, wraps: bool
+) -> None:
+    frozen = nn.Parameter(torch.ones(3).to(dtype), requires_grad=False)
+    [p] = weights()
+    every = [frozen, p]
+    small = {"sigma": 1e-4}
+    optimizer = perturb(SGD(every, lr=0.1), **small) if wraps else MPGD(every, 0.1, **small)
+    p.grad = torch.ones_like(p)
+    optimizer.step()
+    assert torch.equal(frozen.float(), torch.ones(3))
+    [size] = perturbation_sizes(optimizer, steps=1)
+    floats = [p.detach(), torch.ones(3)] if dtype.is_floating_point else [p.detach()]
+    whole = torch.cat(floats)
+    assert size.accumulated is not None
+    assert size.relative == pytest.approx(size.accumulated / float(whole.square().mean().sqrt()))

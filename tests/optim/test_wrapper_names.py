@@ -171,3 +171,13 @@ def test_a_private_setting_that_is_saved_is_missed() -> None:
     with pytest.raises(ValueError, match=r"lacks \['_scale'\]"):
         other.load_state_dict(saved)
     assert other.param_groups[0]["_scale"] == 2.0
+
+
+def test_settings_that_an_earlier_perturb_left_are_said() -> None:
+    """As when a cell of a notebook that wraps an optimizer is run again."""
+    inner = torch.optim.SGD(parameters([4]), lr=0.1)
+    perturb(inner, sigma=0.001, noise=mpgd.ChaoticNoise(0.7))
+    perturb(inner, sigma=0.001, noise=mpgd.ChaoticNoise(0.7))  # the same: nothing to say
+    with pytest.warns(UserWarning, match=r"'perturbation.sigma' of 0.001 .* sigma=0.002 does not"):
+        again = perturb(inner, sigma=0.002)
+    assert again.param_groups[0]["perturbation.sigma"] == 0.001

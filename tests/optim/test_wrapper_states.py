@@ -138,6 +138,7 @@ def test_hooks_of_all_optimizers_fire_once() -> None:
     ]
     try:
         run(optimizer, 1)
+        optimizer.load_state_dict(optimizer.state_dict())  # its trial steps are nobody's
     finally:
         for handle in handles:
             handle.remove()

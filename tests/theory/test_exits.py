@@ -174,6 +174,8 @@ def test_the_quasi_stationary_law_is_left_as_it_is() -> None:
     ("change", "text"),
     [
         ({"well": (1.0, -1.0)}, "well must be a left and a right wall, in this order, got"),
+        ({"well": (-1.0, 0.0, 1.0)}, "well must be a left and a right wall, in this order, got"),
+        ({"well": None}, "well must be a left and a right wall, in this order, got None"),
         ({"start": 1.0}, r"start must lie inside the well \(-1.0, 1.0\), got 1.0"),
         ({"well": (0.5, 1.0)}, r"gradient must have a minimum inside the well \(0.5, 1\)"),
         ({"sigma": -0.1}, r"sigma must lie in \[0, inf\), got -0.1"),

@@ -27,6 +27,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vjp
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from mpgd.parameters import check_integer, check_seed
 
 Batch = tuple[Tensor, Tensor]
 Data = Batch | Iterable[Batch]
@@ -78,8 +81,7 @@ def hessian_trace(
         >>> hessian_trace(model, nn.functional.mse_loss, data)
         TraceEstimate(value=2.0, stderr=0.0)
     """
-    if not probes >= 2:
-        raise ValueError(f"probes must be at least 2, got {probes!r}")
+    probes, seed = check_integer("probes", probes, 2), check_seed(seed)
     with _hessian(model, loss_fn, data) as (x, product):
         if exact or len(x) <= probes:
             return TraceEstimate(float(torch.trace(_dense(x, product))), 0.0)
@@ -141,7 +143,13 @@ def as_batches(data: Data) -> list[Batch]:
     batches = list(data)
     if not batches:
         raise ValueError("data must hold at least one batch, got none")
-    return batches
+    for batch in batches:
+        if not isinstance(batch, tuple | list) or len(batch) != 2:
+            raise ValueError(
+                "data must be (inputs, targets) or an iterable of such batches, got a batch "
+                f"of type {type(batch).__name__}"
+            )
+    return [(inputs, targets) for inputs, targets in batches]
 
 
 @contextmanager
@@ -150,7 +158,8 @@ def _hessian(model: nn.Module, loss_fn: LossFn, data: Data) -> Iterator[tuple[Te
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
-        with torch.enable_grad():
+        # fused kernels of attention have no second derivative
+        with torch.inference_mode(False), torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
             x, losses = _flat_losses(model, loss_fn, as_batches(data))
             for loss in losses:
                 _check(x, loss)
@@ -175,15 +184,19 @@ def _flat_losses(
     free = {k: p.detach() for k, p in model.named_parameters() if p.requires_grad}
     if not free:
         raise ValueError("model must have parameters that require grad, got none")
+    if any(p.is_complex() for p in free.values()):
+        raise ValueError("model must have real parameters, got complex ones")
     fixed = {k: p.detach() for k, p in model.named_parameters() if k not in free}
     fixed |= {k: b.detach().clone() for k, b in model.named_buffers()}
     total = sum(len(inputs) for inputs, _ in batches)
+    if total == 0:
+        raise ValueError("data must hold at least one example, got empty batches")
     sizes = [p.numel() for p in free.values()]
 
     def loss(batch: Batch, x: Tensor) -> Tensor:
         inputs, targets = batch
         pieces = zip(free.items(), torch.split(x, sizes), strict=True)
-        state = fixed | {k: piece.view_as(p) for (k, p), piece in pieces}
+        state = fixed | {k: piece.view_as(p).to(p.dtype) for (k, p), piece in pieces}
         value = _scalar(loss_fn(functional_call(model, state, (inputs,)), targets))
         return value * (len(inputs) / total)
 

@@ -23,7 +23,7 @@ from mpgd.limits._solution import Solution
 from mpgd.limits.coefficients import ChangingField, Coefficient, settle, takes_m
 from mpgd.limits.drivers import DrivingNoise, limit_law
 from mpgd.limits.flows import Along, Coupling, CouplingLike, Diagonal, as_coupling
-from mpgd.limits.marcus import MarcusSDE, widths
+from mpgd.limits.marcus import MarcusSDE, checked_pairs, widths
 from mpgd.limits.streams import by_step
 from mpgd.noise import ChaoticNoise
 from mpgd.parameters import check_nonnegative, check_positive
@@ -57,7 +57,7 @@ class FastSlow:
     couplings: Sequence[tuple[CouplingLike | ChangingField, DrivingNoise]]
 
     def __post_init__(self) -> None:
-        pairs = tuple((_coupling(b), noise) for b, noise in self.couplings)
+        pairs = tuple((_coupling(b), noise) for b, noise in checked_pairs(self.couplings, "noise"))
         for i, (_, noise) in enumerate(pairs):
             if not all(hasattr(noise, name) for name in ("exponent", "init", "step")):
                 raise TypeError(

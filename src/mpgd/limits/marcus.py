@@ -15,9 +15,9 @@ Reference: Lim, Wan & Simsekli (2022), Theorem 4.1 and Appendix B.2; Marcus (198
 """
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import torch
 from numpy.typing import ArrayLike
@@ -55,7 +55,7 @@ class MarcusSDE:
     note: str = ""
 
     def __post_init__(self) -> None:
-        pairs = tuple((as_coupling(b), law) for b, law in self.couplings)
+        pairs = tuple((as_coupling(b), law) for b, law in checked_pairs(self.couplings, "law"))
         for i, (_, law) in enumerate(pairs):
             if not isinstance(law, StableLaw):
                 raise TypeError(f"couplings[{i}] needs a StableLaw, got {law!r}")
@@ -215,6 +215,15 @@ def step_size(t1: float, steps: int) -> float:
     if h < SMALLEST:
         raise ValueError(f"t1 must be at least {SMALLEST * steps:.3g} for {steps} steps, got {t1}")
     return h
+
+
+def checked_pairs(couplings: Any, second: str) -> list[tuple[Any, Any]]:
+    """Return the couplings; raise if they are not a list of pairs, as a single pair is not."""
+    given: list[Any] = list(couplings) if isinstance(couplings, Iterable) else [None]
+    for pair in given:
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise TypeError(f"couplings must be a list of pairs (b, {second}), got {couplings!r}")
+    return [(b, driver) for b, driver in given]
 
 
 def widths(couplings: Sequence[Coupling], x: Tensor) -> list[int]:

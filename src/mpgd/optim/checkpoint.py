@@ -8,9 +8,10 @@ the saved bits back after the cast.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
@@ -18,7 +19,15 @@ from torch.optim import Optimizer
 from mpgd.noise import ChaoticNoise
 from mpgd.noise.word import steps_to_go
 from mpgd.optim.orbits import BUFFER, int_scalar, needed, orbit_name
-from mpgd.optim.settings import DEFAULTS, NAMES, TWIN, Settings, check_keywords, make_settings
+from mpgd.optim.settings import (
+    DEFAULTS,
+    NAMES,
+    TWIN,
+    Settings,
+    check_keywords,
+    make_settings,
+    pair,
+)
 from mpgd.optim.shards import local
 
 LARGE_KEYS: Final = frozenset(orbit_name(number) for number in range(2 * TWIN))
@@ -91,17 +100,35 @@ def as_mapping(value: Any, what: str = "the state", *names: str) -> dict[str, An
 
 
 def in_words(state_dict: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return a state dict whose noises are texts, since a checkpoint holds plain values only."""
-    name = prefix + "noise"
-    groups = [
-        group if isinstance(group.get(name, ""), str) else group | {name: _said(group[name])}
-        for group in state_dict["param_groups"]
-    ]
+    """Return a state dict with plain values only: noises as texts, numpy's numbers as Python's.
+
+    A schedule may have set the latter, and ``torch.load(weights_only=True)`` refuses them.
+    """
+    groups = [_group_in_words(group, prefix) for group in state_dict["param_groups"]]
     return {**state_dict, "param_groups": groups}
 
 
-def _said(noises: Iterable[Any]) -> list[str]:
-    return [repr(noise) for noise in noises]
+def _group_in_words(group: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """Return a group whose noise, which may have been set in mid-run, is what words say of it."""
+    group = {name: _as_pythons(value) for name, value in group.items()}
+    if isinstance(group.get(prefix + "noise", ""), str):
+        return group
+    plain = check_keywords({name: group[prefix + name] for name in NAMES})
+    if not isinstance(plain["noise"], str):
+        plain["noise"] = _said(plain["noise"])
+    return group | {prefix + name: value for name, value in plain.items()}
+
+
+def _as_pythons(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if type(value) in (list, tuple):
+        return type(value)(_as_pythons(each) for each in value)
+    return value
+
+
+def _said(noise: Any) -> list[str]:
+    return [repr(each) for each in pair("noise", noise)]
 
 
 def with_noises(groups: Sequence[Any], state_dict: dict[str, Any]) -> dict[str, Any]:

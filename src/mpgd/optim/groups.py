@@ -9,8 +9,10 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from mpgd.optim.settings import PREFIX, Settings, keywords_in, make_settings
+from mpgd.optim.misnamed import refuse_unknown
+from mpgd.optim.settings import NAMES, PREFIX, Settings, keywords_in, make_settings
 from mpgd.optim.sizes import accumulated, bursts, phase_pushes, root_mean_square, sizes_of
+from mpgd.optim.torch_keywords import TORCHS
 from mpgd.optim.wrapper import Perturbed
 from mpgd.parameters import check_integer
 
@@ -39,6 +41,8 @@ def param_groups(
         >>> [len(group["params"]) for group in groups], groups[1]["mu"]
         ([2, 2], 0.0)
     """
+    if not wrapped:  # else `mpgd.perturb` does it
+        refuse_unknown(settings, ("lr", *NAMES, *TORCHS), "MPGD", prefix="")
     chosen = perturb if callable(perturb) else _named_choice(model, perturb)
     named = list(model.named_parameters())
     inside = [(name, p) for name, p in named if chosen(name, p)]

@@ -9,9 +9,7 @@ optimizers have a form of their own; then all that is the perturbation's is one 
 from __future__ import annotations
 
 import copy
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, MutableMapping, Set
 from typing import Any, Final
 
 import torch
@@ -20,7 +18,7 @@ from torch.optim import Optimizer
 from torch.optim import optimizer as machinery
 
 from mpgd.optim.checkpoint import SINCE_THEN, as_mapping, in_words
-from mpgd.optim.inside import check_loaded, check_saved, is_torchs
+from mpgd.optim.inside import HOOKS, check_loaded, check_saved, is_torchs, without_global_hooks
 from mpgd.optim.orbits import State
 from mpgd.optim.settings import NAMES, PREFIX
 from mpgd.optim.views import is_ours, split
@@ -28,7 +26,6 @@ from mpgd.optim.views import is_ours, split
 FULL_NAMES: Final = tuple((name, PREFIX + name) for name in NAMES)
 ROUNDING: Final = PREFIX + "rounding"
 ENTRY: Final = PREFIX.rstrip(".")
-HOOKS: Final = ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks")
 
 
 def with_prefix(own: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,21 +70,8 @@ def inner_step(inner: Optimizer, bare: Callable[..., Any] | None, *closure: Any)
         return inner.step(*closure)
     if not any(getattr(machinery, name, None) for name in HOOKS):
         return inner.step(*closure)
-    with _without_global_hooks():
+    with without_global_hooks():
         return inner.step(*closure)
-
-
-@contextmanager
-def _without_global_hooks() -> Iterator[None]:
-    """Let hooks of all optimizers rest, which torch would call for the inner step once more."""
-    kept = {name: getattr(machinery, name) for name in HOOKS}
-    for name in HOOKS:
-        setattr(machinery, name, OrderedDict())
-    try:
-        yield
-    finally:
-        for name, hooks in kept.items():
-            setattr(machinery, name, hooks)
 
 
 # The state dict. ----------------------------------------------------------------------------------
@@ -171,8 +155,16 @@ def _split_group(
     return kept, {name: group[name] for name in NAMES if name in group}
 
 
-def load_inner(inner: Optimizer, saved: Any) -> None:
+def have_moved(saved: Mapping[str, Any]) -> set[int | str]:
+    """Return the names of the parameters whose orbits have counted a step."""
+    names = (name for group in saved["param_groups"] for name in group["params"])
+    return {name for name in names if int(saved["state"].get(name, {}).get("step", 0))}
+
+
+def load_inner(inner: Optimizer, saved: Any, moved: Set[int | str]) -> None:
     """Load the inner optimizer's part; if it does not fit, nothing is changed.
+
+    The parameters named in ``moved`` have taken steps.
 
     Torch's own `load_state_dict` puts new objects in the place of old ones, so that the old ones
     can be put back. One of another class may change what is there, and is tried on a copy first.
@@ -182,7 +174,8 @@ def load_inner(inner: Optimizer, saved: Any) -> None:
     names = [_saved_names(inner, group) for group in inner.param_groups]
     try:
         if _is_usual(inner, saved) or is_torchs(inner):
-            check_saved(inner, saved)
+            with without_global_hooks():
+                check_saved(inner, saved, moved)
         if type(inner).load_state_dict is not Optimizer.load_state_dict:
             trial = _copied(inner)
             if trial is not None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import difflib
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mpgd.noise.force import overridden
-from mpgd.optim.settings import NAMES, PREFIX, check_keywords, check_learning_rate
+from mpgd.optim.settings import DEFAULTS, NAMES, PREFIX, check_keywords, check_learning_rate
 from mpgd.optim.sizes import level_of_user
 from mpgd.optim.views import split
 
@@ -29,14 +29,38 @@ def checked_group(given: Mapping[str, Any], group: Mapping[str, Any]) -> dict[st
     return check_keywords(overridden(given, own))
 
 
-def refuse_unknown(own: Mapping[str, Any]) -> None:
-    """Raise on a name that is no setting of the perturbation, with the nearest one that is."""
+def refuse_unknown(
+    own: Mapping[str, Any],
+    known: Sequence[str] = NAMES,
+    owner: str = "the perturbation",
+    prefix: str = PREFIX,
+) -> None:
+    """Raise on a name that is no setting of its owner, with the nearest one that is."""
     for name in own:
-        if name not in NAMES:
-            close = difflib.get_close_matches(name, NAMES, n=1)
-            known = ", ".join(PREFIX + each for each in NAMES)
-            hint = f"did you mean {PREFIX + close[0]!r}?" if close else f"it has {known}"
-            raise ValueError(f"the perturbation has no setting {PREFIX + name!r}; {hint}")
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            every = ", ".join(prefix + each for each in known)
+            hint = f"did you mean {prefix + close[0]!r}?" if close else f"it has {every}"
+            raise ValueError(f"{owner} has no setting {prefix + name!r}; {hint}")
+
+
+def warn_of_earlier(number: int, group: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Warn of settings that do not count because an earlier `perturb` left its own in the group.
+
+    It leaves all of them; a user who gives a group settings of its own gives a few.
+    """
+    own = split(group)[1]
+    if not set(NAMES) <= own.keys():
+        return
+    for name, value in check_keywords(given).items():
+        if value != getattr(DEFAULTS, name) and value != own[name]:
+            warnings.warn(
+                f"group {number} has {PREFIX + name!r} of {own[name]!r} from an earlier perturb of "
+                f"the same optimizer, so {name}={value!r} does not count: change it in the group, "
+                "or build the inner optimizer anew",
+                UserWarning,
+                stacklevel=level_of_user(),
+            )
 
 
 def warn_of_bare_names(number: int, group: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:

@@ -52,7 +52,7 @@ def stochastic_round(
 
 def round_part(x: Tensor, dtype: torch.dtype, key: int) -> Tensor:
     """Return the local part of a float32 tensor in a half type, given the key of the step."""
-    part, place = local(x).detach(), place_of(x)
+    part, place = local(x).detach().resolve_neg(), place_of(x)
     offset = place.offset
     if kernel_for(None, part.device) == "numba" and offset is not None and part.is_contiguous():
         return _by_numba(part, dtype, offset, key)

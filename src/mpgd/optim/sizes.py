@@ -101,6 +101,8 @@ def accumulated(settings: Settings, eta: float, steps: int) -> tuple[float, floa
 def root_mean_square(tensors: Iterable[Tensor]) -> float:
     """Return the root mean square of all elements of local parts; 0 if there are none.
 
+    The integers of a quantized layer, which no step changes, do not count.
+
     Examples:
         >>> root_mean_square([torch.tensor([6.0, -8.0]), torch.zeros(2)])
         5.0
@@ -108,6 +110,10 @@ def root_mean_square(tensors: Iterable[Tensor]) -> float:
     total, count = 0.0, 0
     for tensor in tensors:
         part = local(tensor.detach())
+        if not part.is_floating_point():
+            continue
+        if part.dtype.itemsize == 1:  # float8, which has no norm
+            part = part.float()
         norm = torch.linalg.vector_norm(part, dtype=_wide(part.dtype))
         total, count = total + float(norm) ** 2, count + part.numel()
     return math.sqrt(total / count) if count else 0.0

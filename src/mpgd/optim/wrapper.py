@@ -31,6 +31,7 @@ from mpgd.optim.inner import (
     ROUNDING,
     bare_step,
     drop_own,
+    have_moved,
     inner_step,
     load_inner,
     pack,
@@ -38,7 +39,7 @@ from mpgd.optim.inner import (
     with_prefix,
 )
 from mpgd.optim.loop import displace_one
-from mpgd.optim.misnamed import checked_group, warn_of_bare_names
+from mpgd.optim.misnamed import checked_group, warn_of_bare_names, warn_of_earlier
 from mpgd.optim.numbering import number_partition
 from mpgd.optim.orbits import (
     State,
@@ -92,6 +93,7 @@ class Perturbed(Optimizer):
         plain = [checked_group(vars(keywords), group) for group in optimizer.param_groups]
         for number, group in enumerate(optimizer.param_groups):
             warn_of_bare_names(number, group, optimizer.defaults)
+            warn_of_earlier(number, group, vars(keywords))
         self.inner, self._fused = optimizer, fused
         self.__setstate__({})  # sets up the hooks, as the base class does for a copy
         for group, own in zip(optimizer.param_groups, plain, strict=True):
@@ -348,7 +350,7 @@ class Perturbed(Optimizer):
         wide = Widened(self.inner, saved_in_float32([(p, values) for p, _, values in before]))
         wide.enter()  # torch casts to the parameters' dtype
         try:
-            load_inner(self.inner, plain)
+            load_inner(self.inner, plain, have_moved(saved))
         finally:
             wide.leave()
         loaded = checkpoint.pairs(self.param_groups, saved)

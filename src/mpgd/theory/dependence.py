@@ -51,7 +51,9 @@ def growth(x: Array, strided: bool = False) -> Array:
     blocks = far if strided else kept.reshape(count, m, d)
     sums = blocks.sum(axis=1)
     if zeros := int(np.sum(blocks == 0.0) + np.sum(sums == 0.0)):
-        raise ValueError(f"log_moments needs samples and block sums other than 0, got {zeros} of 0")
+        raise ValueError(
+            f"log_moments needs samples and block sums other than 0, but {zeros} are 0"
+        )
     logs = np.log(np.abs(sums)) - np.log(np.abs(blocks)).mean(axis=1)
     return np.asarray(logs.mean(axis=1) / log(m))
 

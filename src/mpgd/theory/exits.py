@@ -21,6 +21,7 @@ Reference for the limit: Lim, Wan & Simsekli (2022), Theorem 4.1. The rest is no
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -177,10 +178,10 @@ def _quasi_stationary(
 
 
 def _walls(well: tuple[float, float]) -> tuple[float, float]:
-    left, right = (check_finite("well", wall) for wall in well)
-    if not left < right:
+    walls = [check_finite("well", wall) for wall in well] if isinstance(well, Iterable) else []
+    if len(walls) != 2 or not walls[0] < walls[1]:
         raise ValueError(f"well must be a left and a right wall, in this order, got {well!r}")
-    return left, right
+    return walls[0], walls[1]
 
 
 def _minimum(gradient: Gradient, left: float, right: float) -> float:

@@ -49,7 +49,7 @@ def characteristic(x: Array, z: float) -> Triple:
     """Regress log(-log|phi|^2) on log t; the error is the delta method on every cos and sin."""
     q25, q75 = np.quantile(x, [0.25, 0.75])
     if not q75 > q25:
-        raise ValueError(f"characteristic needs different quartiles, both are {q25!r}")
+        raise ValueError(f"characteristic needs different quartiles, both are {q25:g}")
     first = np.exp(2j * FREQUENCIES[0] / (q75 - q25) * x)
     waves = np.cumprod(np.tile(first, (len(FREQUENCIES), 1)), axis=0)  # frequencies are multiples
     phi = waves.mean(axis=1)
@@ -91,7 +91,7 @@ def mcculloch(x: Array, z: float) -> Triple:
     q05, q25, q50, q75, q95 = np.quantile(x, LEVELS)
     outer, inner = float(q95 - q05), float(q75 - q25)
     if not inner > 0.0:
-        raise ValueError(f"mcculloch needs different quartiles, both are {q25!r}")
+        raise ValueError(f"mcculloch needs different quartiles, both are {q25:g}")
     log_ratio, asymmetry = log(outer / inner), abs(float(q95 + q05 - 2.0 * q50)) / outer
     beta = _beta(log_ratio, asymmetry)
     gradient = np.array([-1.0 / outer, 1.0 / inner, 0.0, -1.0 / inner, 1.0 / outer])
