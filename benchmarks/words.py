@@ -3,8 +3,9 @@
     python -m benchmarks.words [--elements 100000] [--steps 1000]
 
 Compared step by step with the reference in numpy: torch eager, torch compiled, numba as this CPU
-compiles it, and JAX where it is installed (`.venv-jax/bin/python`, after `make jax`). Other processes compile for an AVX2 CPU and for one without vectors; their words
-are compared by a digest of all steps.
+compiles it, and JAX where it is installed (`.venv-jax/bin/python`, after `make jax`). Other
+processes compile for an AVX2 CPU and for one without vectors; their words are compared by a digest
+of all steps.
 """
 
 from __future__ import annotations
