@@ -64,6 +64,14 @@ def test_the_pages_findings_are_those_of_their_rows(page: Path) -> None:
     assert [one for one in found if not ROW.search(one)] == []
 
 
+def test_the_first_answer_has_the_numbers_of_the_results() -> None:
+    said = (ROOT / "README.md").read_text().partition("**Does the paper hold?**")[2]
+    answer = (RESULTS / "index.md").read_text().split("\n\n")[1]
+    found = numbers(said.partition("\n\n")[0])
+    assert len(found) == 4
+    assert set(found) <= set(numbers(answer))
+
+
 def test_the_tables_of_the_comparison_are_those_of_its_records() -> None:
     """docs/results/ is compared with the records by tests/notebooks."""
     page = (ROOT / "docs" / "compare.md").read_text()
