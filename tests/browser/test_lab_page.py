@@ -355,6 +355,13 @@ def test_the_page_holds_the_librarys_numbers(browser: Browser, lab: Lab) -> None
     assert served == ChaoticNoise(0.63, 0.2).path(200, seed=3).tolist()
 
 
+def test_code_on_a_phone_shows_that_it_goes_on(browser: Browser, lab: Lab) -> None:
+    browser.look(width=375, height=812, still=True)
+    visit(browser, lab)
+    code = browser.find("#python pre")
+    assert code.value_of_css_property("background-attachment") == "local, scroll, scroll"
+
+
 def test_sliders_open_over_the_plots_on_a_phone(browser: Browser, lab: Lab) -> None:
     browser.look(width=375, height=812, still=True)
     visit(browser, lab)

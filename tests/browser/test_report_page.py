@@ -220,6 +220,18 @@ def test_folded_tables_are_printed(browser: Browser, page: Path) -> None:
     assert not seen()
 
 
+def test_every_table_that_is_unfolded_is_named_once(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    browser.run("for (const each of document.querySelectorAll('details')) each.open = true")
+    named = """
+        return [...document.querySelectorAll('.scroll')].map((box) =>
+            [box.querySelector('caption').checkVisibility(), box.matches('details:not(.more) > *')])
+    """
+    found = browser.run(named)
+    assert all(seen != folded for seen, folded in found)
+    assert {folded for _, folded in found} == {True, False}
+
+
 def test_the_first_column_stays_while_a_table_scrolls(browser: Browser, page: Path) -> None:
     browser.open(page)
     place = """

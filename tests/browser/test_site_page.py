@@ -143,6 +143,31 @@ def test_code_on_a_phone_shows_that_it_goes_on(browser: Browser, address: str) -
     assert {attached for _, attached in found} == {"local, scroll, scroll"}
 
 
+def test_a_phone_can_show_every_character_of_a_line_of_code(browser: Browser, address: str) -> None:
+    """None ends under the button that copies."""
+    browser.look(390)
+    browser.open(f"{address}/api/limits/")
+    hidden = """
+        return [...document.querySelectorAll("article pre > code")].filter((code) => {
+            const button = code.parentElement.querySelector(".md-code__nav");
+            if (!button?.checkVisibility()) return false;
+            code.scrollLeft = 1e4;
+            const text = document.createRange();
+            text.selectNodeContents(code);
+            return text.getBoundingClientRect().right > button.getBoundingClientRect().left + 1;
+        }).map((code) => code.textContent)
+    """
+    browser.until(lambda: browser.all("article .md-code__nav"), "buttons")
+    assert browser.run(hidden) == []
+
+
+def test_no_line_ends_within_a_small_number(site: Path) -> None:
+    page = (site / "results/noise/index.html").read_text()
+    cells = re.findall(r"<td[^>]*>([^\n]*\de-\d[^\n]*)</td>", page)
+    assert cells
+    assert all('<span class="option">' in cell for cell in cells)
+
+
 @pytest.mark.parametrize("words", ["learning rate", "escape", "sharpness", "GPU", "JAX"])
 def test_the_search_finds(browser: Browser, address: str, words: str) -> None:
     browser.look(1400)

@@ -53,3 +53,9 @@ def test_mathml_has_the_signs() -> None:
     found = mathml(latex("eta^gamma"))
     assert found.startswith("<math")
     assert "<msup>" in found
+
+
+def test_a_prime_is_raised_once() -> None:
+    found = mathml(latex("R'(x)"))
+    assert "&#x02032;" in found
+    assert "<msup>" not in found

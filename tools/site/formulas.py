@@ -64,6 +64,7 @@ TOKEN = re.compile(
       | \s*(?P<sign><=|>=|->|<>|\+-|\.\.\.|[=<>+\-/^_|()\[\]{},;:.'~%×]|\*)""",
     re.VERBOSE,
 )
+PRIMED = re.compile(r"<msup>(<mi>[^<]*</mi>)<mi>&#x02032;</mi></msup>")  # it is raised as it is
 
 
 class FormulaError(ValueError):
@@ -266,4 +267,4 @@ def mathml(text: str, block: bool = False) -> str:
     found = convert(text, display="block" if block else "inline")
     for sign in ("<mo>&#x0002F;", '<mo stretchy="false">&#x0007C;'):  # no space around / and |
         found = found.replace(sign, sign.replace("<mo", '<mo lspace="0" rspace="0"'))
-    return found
+    return PRIMED.sub(r'<mrow>\1<mo lspace="0" rspace="0">&#x02032;</mo></mrow>', found)

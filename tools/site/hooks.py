@@ -27,6 +27,9 @@ ENTRY = re.compile(
     re.DOTALL,
 )
 OPTION = re.compile(r"<code>(?=--?[\w-]+</code>)")  # which a line must not end in
+CELL = re.compile(r"<td\b[^>]*>.*?</td>", re.DOTALL)
+SMALL = re.compile(r"[-+]?\d[\d.]*e-\d+|\d[\d.]* / \d[\d.]*")  # nor in 4.15e-01 or 0.14 / 0.18
+DEFAULT = re.compile(r"(?<=</code>)\s+\)")  # mkdocstrings leaves a blank before the bracket
 RESULTS = "results/index.md"
 LINK = re.compile(r"\]\(([\w-]+\.md)\)")
 NOTEBOOK = re.compile(r"\]\(\.\./examples/(\w+)\.ipynb\)")
@@ -80,7 +83,7 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
 
     def shown(found: re.Match[str]) -> str:
         page = OPTION.sub('<code class="option">', figures(text.rendered(found[2])))
-        return found[1] + page + found[3]
+        return found[1] + CELL.sub(whole, DEFAULT.sub(")", page)) + found[3]
 
     return ARTICLE.sub(shown, output, count=1)
 
@@ -94,6 +97,13 @@ def on_post_build(config: MkDocsConfig) -> None:
     target = Path(config.site_dir) / "assets" / "formulas.woff"
     options = [f"--unicodes={CHARACTERS}", "--flavor=woff", "--layout-features=*"]
     subset.main([str(source), f"--output-file={target}", *options])
+
+
+def whole(cell: re.Match[str]) -> str:
+    """Return a cell of a table in whose small numbers no line ends; tags stay as they are."""
+    parts = text.TAG.split(cell[0])
+    parts[::2] = [SMALL.sub(r'<span class="option">\g<0></span>', part) for part in parts[::2]]
+    return "".join(parts)
 
 
 def figures(page: str) -> str:

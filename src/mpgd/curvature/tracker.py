@@ -27,7 +27,7 @@ class CurvatureRecord:
 
 
 class CurvatureTracker:
-    """Call ``tracker(step)`` after every training step; it records when n divides the step.
+    """Call ``tracker(step)`` after every training step; it records when ``every`` divides it.
 
     Examples:
         >>> import torch

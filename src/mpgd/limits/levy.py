@@ -145,7 +145,9 @@ def levy_triplet(driver: StableLaw | DrivingNoise, *, symmetric: bool = False) -
 def levy_exponent(
     xi: ArrayLike, driver: StableLaw | DrivingNoise, *, symmetric: bool = False
 ) -> Complex:
-    """Return Psi(xi) = |c xi|^alpha (1 - i beta sign(xi) tan(pi alpha/2)), equation (10).
+    """Return the exponent Psi of equation (10) at every xi.
+
+    Psi(xi) = |c xi|^alpha (1 - i beta sign(xi) tan(pi alpha/2)).
 
     Args:
         xi: real numbers.

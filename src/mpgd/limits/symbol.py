@@ -1,7 +1,7 @@
 """The symbol of the limit equation, and the index that Theorem 4.2 takes from it.
 
 A solution of dX = a(X) dt + sum_i b_i(X) <> dL_i with independent stable drivers has a generator
-A u = -q(x, D) u. Frozen at x, the symbol is
+G u = -q(x, D) u. Frozen at x, the symbol is
 
     q(x, xi) = -i a(x) . xi + sum over all drivers j of  Psi_j((b(x)^T xi)_j) ,
 

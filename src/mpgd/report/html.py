@@ -123,6 +123,16 @@ def _inline(text: str) -> Markup:
     return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", escaped))
 
 
+def _whole(text: str) -> Markup:
+    """Return escaped text in whose small numbers no line ends.
+
+    Examples:
+        >>> _whole("p < 2e-05")
+        Markup('p &lt; <span class="number">2e-05</span>')
+    """
+    return Markup(re.sub(r"\d[\d.]*e-\d+", r'<span class="number">\g<0></span>', str(escape(text))))
+
+
 def _groups(columns: Sequence[blocks.Column]) -> list[tuple[str, int]]:
     """Return the title of each run of columns that stand under one title, and how many they are."""
     runs = groupby(columns, key=lambda column: column.group)
@@ -138,7 +148,7 @@ def _templates() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    templates.filters |= {"inline": _inline, "groups": _groups}
+    templates.filters |= {"inline": _inline, "whole": _whole, "groups": _groups}
     templates.globals["WORDS"] = blocks.WORDS
     templates.policies["json.dumps_kwargs"] = {"allow_nan": False}
     return templates

@@ -107,7 +107,7 @@ export function drawLaw({ edges, density, grid, limit, count }) {
     });
     if (limit) plot.line(limit, grid, { colour: "law", width: 2.2 });
   });
-  const [right, top] = [plot.box.right - 2, plot.box.top];
+  const [right, top] = [plot.box.right - 2, plot.box.top + 14]; // below a spike at the edge
   const key = { align: "right", weight: 600 };
   plot.label(`${written(count)} sums`, right, top + 12, { ...key, colour: "mpgd" });
   plot.label(limit ? "limit law" : "no limit density", right, top + 28, { ...key, colour: "law" });
