@@ -84,10 +84,17 @@ def _command(section: blocks.Section) -> str:
 
 
 def _claims(found: Sequence[blocks.Claim]) -> str:
-    """Return a table with the verdicts on each claim, counted for each setting."""
+    """Return a table with the verdicts on each claim, counted for each setting.
+
+    A claim is a link to the page whose tables it rests on.
+    """
     columns = [blocks.Column(title) for title in ("claim of the paper", "setting", "verdict")]
     rows = [
-        [inline(text) for text in (claim.text, tally.setting, tally_text(tally))]
+        [
+            f"[{inline(claim.text)}]({claim.section}.md)",
+            inline(tally.setting),
+            inline(tally_text(tally)),
+        ]
         for claim in found
         for tally in claim.tallies
     ]
