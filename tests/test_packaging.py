@@ -133,6 +133,12 @@ def test_the_metadata_are_valid_and_the_description_stands_alone(built: tuple[Pa
     assert found.project_urls == PROJECT["urls"]
 
 
-def test_the_links_of_the_description_lead_to_files_that_exist() -> None:
-    relative = [link for link in LINK.findall((ROOT / "README.md").read_text()) if "//" not in link]
-    assert [link for link in relative if not (ROOT / link.split("#")[0]).is_file()] == []
+def test_the_links_of_the_description_lead_to_files_and_headings_that_exist() -> None:
+    page = (ROOT / "README.md").read_text()
+    relative = [link for link in LINK.findall(page) if "//" not in link]
+    headings = re.findall(r"^#+ (.*)$", page, re.MULTILINE)
+    anchors = {f"#{heading.lower().replace(' ', '-')}" for heading in headings}
+    assert [link for link in relative if link[0] == "#" and link not in anchors] == []
+    files = [link.split("#")[0] for link in relative if link[0] != "#"]
+    assert files
+    assert [file for file in files if not (ROOT / file).is_file()] == []
