@@ -108,3 +108,9 @@ def test_mistakes_are_answered_as_the_page_says(capsys: pytest.CaptureFixture[st
     for command, answer in zip(shown[::2], shown[1::2], strict=True):
         assert cli.main(shlex.split(command)[2:]) == cli.USAGE
         assert capsys.readouterr().err == f"{answer}\n"
+
+
+def test_the_noise_command_prints_what_the_page_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    command, shown = section("noise").split("```console\n$ ")[1].split("```")[0].split("\n", 1)
+    assert cli.main(shlex.split(command)[1:]) == cli.OK
+    assert capsys.readouterr().out == shown
