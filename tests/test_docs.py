@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import warnings
 from importlib import import_module
 from inspect import ismodule
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mpgd import cli, endings
+from mpgd import PerturbationWarning, cli, endings
 from mpgd.experiments import EXPERIMENTS
 
 ROOT = Path(__file__).parents[1]
@@ -38,7 +39,9 @@ def test_the_examples_of_a_page_run_in_order(
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for number, code in enumerate(EXAMPLE.findall(page.read_text()), start=1):
-        exec(compile(code, f"{page.name}, example {number}", "exec"), names)
+        with warnings.catch_warnings():  # what a page silences is heard again after the example
+            warnings.simplefilter("error", PerturbationWarning)
+            exec(compile(code, f"{page.name}, example {number}", "exec"), names)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
