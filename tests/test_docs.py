@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import warnings
 from importlib import import_module
 from inspect import ismodule
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mpgd import cli, endings
+from mpgd import PerturbationWarning, cli, endings
 from mpgd.experiments import EXPERIMENTS
 
 ROOT = Path(__file__).parents[1]
@@ -38,7 +39,9 @@ def test_the_examples_of_a_page_run_in_order(
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for number, code in enumerate(EXAMPLE.findall(page.read_text()), start=1):
-        exec(compile(code, f"{page.name}, example {number}", "exec"), names)
+        with warnings.catch_warnings():  # what a page silences is heard again after the example
+            warnings.simplefilter("error", PerturbationWarning)
+            exec(compile(code, f"{page.name}, example {number}", "exec"), names)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -108,3 +111,9 @@ def test_mistakes_are_answered_as_the_page_says(capsys: pytest.CaptureFixture[st
     for command, answer in zip(shown[::2], shown[1::2], strict=True):
         assert cli.main(shlex.split(command)[2:]) == cli.USAGE
         assert capsys.readouterr().err == f"{answer}\n"
+
+
+def test_the_noise_command_prints_what_the_page_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    command, shown = section("noise").split("```console\n$ ")[1].split("```")[0].split("\n", 1)
+    assert cli.main(shlex.split(command)[1:]) == cli.OK
+    assert capsys.readouterr().out == shown

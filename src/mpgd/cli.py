@@ -144,6 +144,7 @@ class Reproduce:
             left_out = {name: reason for name, reason in found.items() if reason}
             studies = [study for study in studies if study.name not in left_out]
         if self.published:
+            terminal.say("unpacking the results that come with the package, one file for each run")
             taken = restore(context.store, {name for study in studies for name in study.uses})
             terminal.say(f"{taken:,} runs taken from the results that come with the package")
         dues = announce(studies, context)
@@ -277,10 +278,8 @@ class Info:
         from mpgd.noise.engines import has_numba, has_triton
 
         data = Path(os.environ.get("MPGD_DATA") or cache_folder() / "data")
-        extras = {
-            name: installed(name) for name in ("numba", "scipy", "tyro", "rich", "matplotlib")
-        }
-        facts: dict[str, Any] = {**versions(), **extras}
+        extras = ("numba", "scipy", "tyro", "rich", "matplotlib")
+        facts: dict[str, Any] = {**versions(), **{name: installed(name) for name in extras}}
         there = {"torch": True, "numba": has_numba(), "triton": has_triton()}
         facts["engines"] = [name for name, is_there in there.items() if is_there]
         facts |= {"threads": torch.get_num_threads(), "cache_folder": str(cache_folder())}

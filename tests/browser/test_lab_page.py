@@ -84,6 +84,17 @@ def test_every_panel_is_drawn_and_nothing_leaves(
     assert any(f"/api/{source}" in url for url in browser.requests())
 
 
+def test_an_empty_box_says_that_its_numbers_are_computed(browser: Browser, lab: Lab) -> None:
+    browser.look(still=True)
+    seen = "return getComputedStyle(document.querySelector('[data-plot=map]')).backgroundImage"
+    with lab.computing:  # nothing is answered meanwhile
+        browser.open(f"{lab.address}#steps=400")
+        assert browser.run(seen) == f'url("{lab.address}computing.svg")'
+    settle(browser)
+    assert browser.run(seen) == "none"
+    assert browser.errors() == []
+
+
 def test_the_payoff_comes_first(browser: Browser, lab: Lab) -> None:
     browser.look(width=1366, height=660, still=True)
     visit(browser, lab)

@@ -1,6 +1,6 @@
 """The examples of the page of integrations, run as they stand: train, save, load, resume.
 
-Some are files of examples/, which the page includes.
+Some are files of examples/, which the page links to; the site shows their code there.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from torch import Tensor, nn
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "integrations.md"
-INCLUDED = re.compile(r'^--8<-- "(.*)"$', re.MULTILINE)
-# A file is included by a line that is no Python, so its fence is one that formatters leave alone.
-EXAMPLE = re.compile(r"^```(?:python| {\.python})\n(.*?)^```", re.DOTALL | re.MULTILINE)
+EXAMPLE = re.compile(
+    r"^```python\n(.*?)^```|\]\(\.\./(examples/\w+\.py)\)", re.DOTALL | re.MULTILINE
+)
 EPOCHS = 2  # a checkpoint is taken after half of them
 
 Fit = Callable[..., nn.Module]
@@ -35,8 +35,8 @@ def example(title: str) -> Fit:
     names: dict[str, Any] = {"__name__": "page"}
     if str(ROOT / "examples") not in sys.path:  # as for a script of that folder
         sys.path.insert(0, str(ROOT / "examples"))
-    for code in EXAMPLE.findall(shared + section):
-        whole = INCLUDED.sub(lambda found: (ROOT / found[1]).read_text(), code)
+    for code, file in EXAMPLE.findall(shared + section):
+        whole = (ROOT / file).read_text() if file else code
         exec(compile(whole, f"{PAGE.name}, {title}", "exec"), names)
     return names["fit"]
 

@@ -33,7 +33,7 @@ DEFAULT = re.compile(r"(?<=</code>)\s+\)")  # mkdocstrings leaves a blank before
 RESULTS = "results/index.md"
 LINK = re.compile(r"\]\(([\w-]+\.md)\)")
 NOTEBOOK = re.compile(r"\]\(\.\./examples/(\w+)\.ipynb\)")
-SCRIPT = re.compile(r"\[([^\]]+)\]\(\.\./examples/\w+\.py\)")
+SCRIPT = re.compile(r"^(.*)\[([^\]]+)\]\(\.\./(examples/\w+\.py)\)(.*)$", re.MULTILINE)
 # Letters, Greek, arrows, operators, brackets, and the slanted alphabet of MathML's letters.
 CHARACTERS = (
     "U+20-7E,U+A0-FF,U+370-3FF,U+2000-230F,U+239B-23B4,U+25C7,U+27E8-27E9,"
@@ -61,8 +61,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Lead links to notebooks to their pages; a script stands on the page that names it."""
-    return SCRIPT.sub(r"\1", NOTEBOOK.sub(r"](examples/\1.md)", markdown))
+    """Lead links to notebooks to their pages; put a script below the line that links to it."""
+
+    def script(found: re.Match[str]) -> str:
+        before, name, file, after = found.groups()
+        return f"{before}{name}{after}\n\n```python\n{(ROOT / file).read_text()}```"
+
+    return SCRIPT.sub(script, NOTEBOOK.sub(r"](examples/\1.md)", markdown))
 
 
 def on_page_content(html: str, page: Page, **_: object) -> str:
