@@ -237,6 +237,10 @@ def test_a_comparison_under_two_protocols_is_said_to_be_counted_twice() -> None:
         (["supported", "mixed", "mixed"], "Hardly: of 3 comparisons .* 1 holds in these runs"),
         (["contradicted"] * 2, "No: of 2 comparisons .* none hold in these runs .2 contradicted"),
         (["undecided"] * 2, "These runs do not tell: of 2 comparisons .* 2 undecided"),
+        (
+            ["undecided", "undecided", "provisional"],
+            "These runs do not tell: of 3 comparisons .* 2 undecided, and 1 rests on few seeds.$",
+        ),
         (["undecided", "mixed"], "Not that we could see: of 2 comparisons"),
         (["provisional"] * 2, "It is too early to say: of 2 comparisons .* 2 rest on few seeds"),
         (["provisional", "supported"], "Hardly: of 2 comparisons"),

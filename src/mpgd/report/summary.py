@@ -84,8 +84,9 @@ def answer(found: Sequence[Claim]) -> str:
     of += _twice(found)
     if 2 * few > total:
         return f"It is too early to say: {of}, {few:,} rest on few seeds."
-    if counts["undecided"] == total:
-        return f"These runs do not tell: {of}, {total:,} undecided."
+    if counts["undecided"] + few == total:
+        rest = f", and {few:,} rest{'s' * (few == 1)} on few seeds" if few else ""
+        return f"These runs do not tell: {of}, {total - few:,} undecided{rest}."
     none = "No" if 2 * counts["contradicted"] > total else "Not that we could see"
     word = "Yes" if yes == total else "Mostly" if 2 * yes > total else "Hardly" if yes else none
     parts = ", ".join(f"{counts[word]:,} {word}" for word in WORDS if counts[word])
