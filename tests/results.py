@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mpgd.experiments import EXPERIMENTS, PROTOCOLS, catalogue, load
-from mpgd.experiments.cifar10.runs import REDUCED
+from mpgd.experiments.cifar10.runs import TINY
 from mpgd.experiments.compare import runs as compare
 from mpgd.experiments.compare.methods import configurations, methods_of
 from mpgd.experiments.compare.tasks import BY_NAME, SHARES
@@ -27,7 +27,7 @@ from mpgd.experiments.store import Run, Store
 from mpgd.report.page import shown
 
 SEEDS = (1, 2, 3)
-STUDY = REDUCED | {"device": "cpu"}
+STUDY = TINY | {"device": "cpu"}
 SMALL: dict[str, tuple[Any, ...]] = {  # sizes, where the paper's are too large for a test
     "noise": (Sizes(shown=50, steps=(100, 1000), count=2000, orbits=2000, rounds=20),),
     "valley": (40, 40),

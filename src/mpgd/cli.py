@@ -108,7 +108,9 @@ class Reproduce:
     cluster: Annotated[str | None, _arg(metavar="ADDRESS")] = None
     """Address of a Dask scheduler that trains instead, such as tcp://host:8786."""
     device: Literal["cpu", "cuda"] = "cpu"
-    """Where cifar10 trains: its full recipe wants a GPU, on a CPU a reduced study runs."""
+    """Where cifar10 trains."""
+    size: Literal["tiny", "reduced", "full"] = "tiny"
+    """How much of cifar10: tiny is a smoke test, reduced takes hours, full wants a GPU."""
     out: Path = Path("results")
     """Folder for the report, and for results in its `runs`."""
     published: Annotated[bool, FLAG] = False
@@ -135,7 +137,7 @@ class Reproduce:
         with usage_errors():
             names = find(self.names)
             studies = [load(name) for name in names]
-            where = (self.workers, self.cluster, self.device)
+            where = (self.workers, self.cluster, self.device, self.size)
             context = Context(self.out, terminal, self.protocols, self.seeds, self.data, *where)
             check_options(studies, context)
         context.store.check_writable()

@@ -44,7 +44,7 @@ EXPERIMENTS: Final = {
         "A small net on scikit-learn's digits, all schemes: real training, no download"
     ),
     "audit": Entry("What each deviation of the authors' scripts does to airfoil, ecg and valley"),
-    "cifar10": Entry("Table on CIFAR-10: accuracy of a full-batch ResNet-18; reduced on a CPU"),
+    "cifar10": Entry("Table on CIFAR-10: accuracy of a full-batch ResNet-18; see --size"),
     "cifar10_step": Entry("One step of that table's full recipe, timed", "cifar10.one_step"),
     "limit": Entry("Theorem 4.1: convergence of MPGD to its Marcus equation as m grows"),
     "implicit": Entry(

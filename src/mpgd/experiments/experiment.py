@@ -49,6 +49,7 @@ class Experiment:
         seeded: whether ``--seeds`` is for it.
         seconds: about how long one of its runs takes on one core, trained with its like.
         devices: where it can train.
+        sized: whether ``--size`` is for it.
         largest: returns how many runs like this one may be trained together.
         label: names a run in the progress; by default runs are counted.
         figures: returns blocks, of which plates are written to files.
@@ -70,6 +71,7 @@ class Experiment:
     seeded: bool = True
     seconds: float = 0.0
     devices: tuple[str, ...] = ("cpu",)
+    sized: bool = False
     largest: Callable[[Run], int] = lambda run: LARGEST
     label: Callable[[Run], str] | None = None
     figures: Callable[[list[Record]], Iterable[Block]] | None = None

@@ -42,7 +42,12 @@ def must_compile() -> bool:
 def check_options(studies: Sequence[Experiment], context: Context) -> None:
     """Refuse an option that no chosen study heeds, and say which of them do not heed it."""
     usual = Context(Path())
-    for option, name in (("protocol", "protocols"), ("seeds", "seeds"), ("device", "device")):
+    for option, name in (
+        ("protocol", "protocols"),
+        ("seeds", "seeds"),
+        ("device", "device"),
+        ("size", "size"),
+    ):
         if getattr(context, name) == getattr(usual, name):
             continue
         plain = replace(context, **{name: getattr(usual, name)})
@@ -57,5 +62,7 @@ def heeds(study: Experiment, option: str, context: Context, plain: Context) -> b
     """Return whether a study runs otherwise in one context than in another."""
     if option == "device":
         return context.device in study.devices
+    if option == "size":
+        return study.sized
     keys = [{run.key for run in runs_of(study, each)} for each in (context, plain)]
     return keys[0] != keys[1]

@@ -138,7 +138,9 @@ def matched(gammas: Iterable[float], mu: float, sigma: float) -> list[Scheme]:
 
 
 def gaussian_of(scheme: Scheme, others: Iterable[Scheme]) -> Scheme | None:
-    """Return the Gaussian an MPGD row is compared with: of its own variance, else the only one.
+    """Return the Gaussian an MPGD row is compared with.
+
+    That of its own variance, else that of the plain variant's, else the only one.
 
     Examples:
         >>> str(gaussian_of(Scheme("chaotic", False, 0.6, 0.5), [Scheme("released_gaussian")]))
@@ -146,7 +148,8 @@ def gaussian_of(scheme: Scheme, others: Iterable[Scheme]) -> Scheme | None:
     """
     gaussians = {(s.gamma, s.variant): s for s in others if s.kind == "gaussian"}
     only = next((other for (gamma, _), other in gaussians.items() if gamma is None), None)
-    return gaussians.get((scheme.gamma, scheme.variant), only)
+    plain = gaussians.get((scheme.gamma, PLAIN), only)
+    return gaussians.get((scheme.gamma, scheme.variant), plain)
 
 
 def place(scheme: Scheme) -> tuple[Any, ...]:

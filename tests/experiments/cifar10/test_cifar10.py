@@ -21,7 +21,8 @@ from mpgd.experiments.cifar10 import runs as cifar10
 from mpgd.experiments.cifar10.perturbation import ScriptNoise, make_optimizer, make_perturbation
 from mpgd.experiments.cifar10.processes import Processes
 from mpgd.experiments.cifar10.resnet import ResNet18
-from mpgd.experiments.cifar10.runs import DEVIATIONS, FULL, REDUCED, tasks
+from mpgd.experiments.cifar10.runs import DEVIATIONS, FULL, tasks
+from mpgd.experiments.cifar10.runs import TINY as SMOKE
 from mpgd.experiments.cifar10.training import (
     FullBatch,
     load_images,
@@ -34,7 +35,7 @@ from mpgd.experiments.store import Run
 from mpgd.maps import ThalerMap
 from mpgd.noise.driver import values
 
-TINY = REDUCED | {"study": "tiny", "width": 2, "train": 40, "test": 50, "block": 16, "steps": 4}
+TINY = SMOKE | {"study": "tiny", "width": 2, "train": 40, "test": 50, "block": 16, "steps": 4}
 ON_CPU = TINY | {"device": "cpu"}
 
 
@@ -164,10 +165,13 @@ def test_no_zero_init_starts_all_norms_at_one() -> None:
 def test_each_gap_is_measured_and_the_protocol_chooses(data_folder: Path) -> None:
     clean, curves = train(task("gd"), data_folder)
     augmented, _ = train(task("gd", deviations=["augmented_gap"]), data_folder)
-    assert clean["accuracy_gap"] == clean["clean_gap"]
+    assert clean["accuracy_gap"] == clean["recalibrated_gap"]
+    assert clean["recalibrated_gap"] != clean["clean_gap"]
     assert augmented["accuracy_gap"] == augmented["augmented_gap"] == clean["augmented_gap"]
     assert clean["augmented_gap"] == curves["train_accuracy"][-1] - curves["val_accuracy"][-1]
     assert clean["clean_gap"] == clean["train_accuracy"] - clean["val_accuracy"]
+    part = "recalibrated_train_accuracy", "recalibrated_val_accuracy"
+    assert clean["recalibrated_gap"] == clean[part[0]] - clean[part[1]]
     assert curves["step"] == [1, 2, 3, 4]
 
 
@@ -256,25 +260,27 @@ def test_a_tiny_study_gives_tables_verdicts_and_no_leftovers(
     assert not list((tmp_path / "checkpoints").glob("*"))
 
 
-def test_on_a_cpu_the_reduced_study_is_chosen_and_said(
-    tmp_path: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("size", "rows"), [("tiny", 5 * 30), ("reduced", 5 * 13)])
+def test_the_size_chooses_the_study_and_is_said(
+    size: str, rows: int, tmp_path: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted: list[Any] = []
     heard = Spoken()
     kept = lambda context, runs, *rest: wanted.extend(runs) or []  # noqa: E731
     monkeypatch.setattr(reproduction, "complete", kept)
-    reproduction.run(Context(tmp_path, heard, data=data_folder))
-    assert all(run.hyperparameters["study"] == "reduced" for run in wanted)
-    assert len(wanted) == 5 * 30
-    assert "reduced study" in heard.lines[0]
-    assert "--device cuda" in heard.lines[0]
+    protocols = ("corrected",) if size == "reduced" else ("corrected", "released")
+    reproduction.run(Context(tmp_path, heard, protocols, data=data_folder, size=size))
+    assert all(run.hyperparameters["study"] == size for run in wanted)
+    assert len(wanted) == rows
+    assert f"{size} study" in heard.lines[0]
+    assert ("smoke test" in heard.lines[0]) == (size == "tiny")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_missing_gpu_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["reproduce", "cifar10", "--device", "cuda", "--out", str(tmp_path)]
     assert cli.main(arguments) == cli.FAILED
-    assert "torch finds no GPU; --device cpu runs the reduced study" in capsys.readouterr().err
+    assert "torch finds no GPU; --size reduced runs on a CPU" in capsys.readouterr().err
 
 
 def test_one_step_of_the_full_recipe_is_timed(

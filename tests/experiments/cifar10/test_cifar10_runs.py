@@ -14,13 +14,14 @@ import pytest
 import torch
 
 from mpgd.experiments.cifar10.checkpoint import Checkpoint, Progress
-from mpgd.experiments.cifar10.runs import REDUCED, tasks
+from mpgd.experiments.cifar10.runs import TINY as SMOKE
+from mpgd.experiments.cifar10.runs import tasks
 from mpgd.experiments.cifar10.training import make_model, train
 from mpgd.experiments.runner import Context
 from mpgd.experiments.store import Run
 from mpgd.optim import MPGD
 
-TINY = REDUCED | {"study": "tiny", "width": 2, "train": 40, "test": 50, "block": 16}
+TINY = SMOKE | {"study": "tiny", "width": 2, "train": 40, "test": 50, "block": 16}
 SCHEMES = ("mpgd symmetric 0.6 beta 0.5", "sgd")
 
 

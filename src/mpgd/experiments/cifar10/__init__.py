@@ -1,9 +1,10 @@
 """The table on CIFAR-10: validation accuracy and accuracy gap of ResNet-18, full batch.
 
-    mpgd reproduce cifar10 --device cuda            the full recipe, on one GPU
+    mpgd reproduce cifar10 --size full --device cuda            on one GPU
     torchrun --nproc-per-node 4 --local-ranks-filter 0 \
-        -m mpgd.cli reproduce cifar10 --device cuda  the same, each run on four GPUs
-    mpgd reproduce cifar10                          the reduced study, on a CPU
+        -m mpgd.cli reproduce cifar10 --size full --device cuda  each run on four GPUs
+    mpgd reproduce cifar10 --size reduced --protocol corrected --seeds 10     hours, on a CPU
+    mpgd reproduce cifar10                          a smoke test
     mpgd reproduce cifar10_step                     one step of the full recipe, on a CPU
 
 Full recipe: ResNet-18, all 50,000 images in blocks of 128, flips and crops, eta 0.1, 1000 steps,
@@ -22,7 +23,7 @@ Reference: Lim, Wan & Simsekli (2022), Section 5.3 and Appendix F.3.
 """
 
 from mpgd.experiments import PROTOCOLS
-from mpgd.experiments.cifar10.reproduction import run
+from mpgd.experiments.cifar10.reproduction import run, runs_wanted
 from mpgd.experiments.cifar10.runs import COMPARISON, ONE_STEP, tasks
 from mpgd.experiments.cifar10.section import blocks
 from mpgd.experiments.cifar10.training import train_all
@@ -49,7 +50,9 @@ EXPERIMENT = Experiment(
     data=(BINARY,),
     on_request=True,
     largest=lambda run: 1,
+    wanted=runs_wanted,
     run=run,
     seconds=8.0,
     devices=("cpu", "cuda"),
+    sized=True,
 )

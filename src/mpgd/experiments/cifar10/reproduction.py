@@ -9,7 +9,7 @@ import torch
 
 from mpgd.experiments.cifar10.checkpoint import Checkpoint
 from mpgd.experiments.cifar10.processes import Processes, processes
-from mpgd.experiments.cifar10.runs import COMPARISON, FULL, REDUCED, describe, tasks
+from mpgd.experiments.cifar10.runs import COMPARISON, SIZES, describe, tasks
 from mpgd.experiments.cifar10.training import load_images, train, train_all
 from mpgd.experiments.runner import Context, Silent, complete, tell
 from mpgd.experiments.store import Record, Run
@@ -19,10 +19,8 @@ from mpgd.experiments.training import Result, one_thread
 def run(context: Context, study: dict[str, Any] | None = None) -> None:
     """Train what the store lacks, print a table for each metric, and the verdicts."""
     check_device(context.device)
-    study = study or (REDUCED if context.device == "cpu" else FULL)
-    study = study | {"device": context.device}
-    seeds = range(1, context.seeds + 1)
-    wanted = [task for protocol in context.protocols for task in tasks(protocol, seeds, study)]
+    study = (study or SIZES[context.size]) | {"device": context.device}
+    wanted = runs_wanted(context, study)
     with processes(context.device) as group:
         load_images(study, context.data)  # a missing file is an error before any work
         own = context if group.rank == 0 else replace(context, reporter=Silent())
@@ -35,10 +33,17 @@ def run(context: Context, study: dict[str, Any] | None = None) -> None:
         tell(own, COMPARISON.told(records))
 
 
+def runs_wanted(context: Context, study: dict[str, Any] | None = None) -> list[Run]:
+    """Return the runs that a context asks for."""
+    study = (study or SIZES[context.size]) | {"device": context.device}
+    seeds = range(1, context.seeds + 1)
+    return [task for protocol in context.protocols for task in tasks(protocol, seeds, study)]
+
+
 def check_device(device: str) -> None:
     """Raise where a GPU is asked for and none is found."""
     if device == "cuda" and not torch.cuda.is_available():
-        raise ValueError("--device cuda: torch finds no GPU; --device cpu runs the reduced study")
+        raise ValueError("--device cuda: torch finds no GPU; --size reduced runs on a CPU")
 
 
 def trainer(context: Context) -> Callable[[list[Run]], Iterator[Result]]:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from mpgd.experiments.cifar10 import runs
-from mpgd.experiments.cifar10.runs import COMPARISON, FULL, MEASURES, tasks
+from mpgd.experiments.cifar10.runs import COMPARISON, FULL, MEASURES, SIZES, tasks
 from mpgd.experiments.content.blocks import Block, Panel, Plate, Text, panel
 from mpgd.experiments.content.choose import chosen, commonest, part
 from mpgd.experiments.content.curves import against_gamma, on_the_way
@@ -19,7 +19,7 @@ HEADLINES: Final = {
     "validation": "CIFAR-10: MPGD has a higher validation accuracy",
     "gap": "CIFAR-10: MPGD has a smaller accuracy gap",
 }
-STUDIES: Final = ("full", "reduced")
+STUDIES: Final = ("full", "reduced", "tiny")
 ENOUGH: Final = 10  # seeds of a reduced study for verdicts
 SHOWN: Final = 0.6  # gamma of the curves
 
@@ -77,7 +77,7 @@ def _finished(records: Sequence[Record]) -> dict[str, list[Record]]:
         own = commonest(own, "device", "width", "train", "test", "pixels", "block")
         if ours := [record for record in own if Scheme.of(record.run).kind == "mpgd"]:
             h = ours[0].run.hyperparameters
-            study = {name: h[name] for name in (*FULL, "device")}
+            study = {name: h[name] for name in (*SIZES[h["study"]], "device") if name in h}
             seeds = sorted({record.run.seed for record in own})
             held[protocol] = chosen(own, tasks(protocol, seeds, study))
     if not any(held.values()):

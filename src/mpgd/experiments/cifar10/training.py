@@ -67,7 +67,9 @@ def train(
             if processes.rank == 0 and checkpoint.save(progress, model, stepper.optimizer) and say:
                 say(f"    {run.scheme}, seed {run.seed}: {_how_far(progress, h['steps'])}")
         on_train = accuracy_of(model, training, processes)
-    return metrics(h, progress, on_train), progress.curves
+        recalibrate(model, training, h["block"])
+        recalibrated = [accuracy_of(model, part, processes) for part in (training, test)]
+    return metrics(h, progress, on_train, *recalibrated), progress.curves
 
 
 def train_all(
@@ -95,21 +97,32 @@ ACCURACIES: Final = (
     "clean_gap",
     "augmented_gap",
     "train_loss",
+    "recalibrated_train_accuracy",
+    "recalibrated_val_accuracy",
+    "recalibrated_gap",
 )
 
 
-def metrics(h: Mapping[str, Any], progress: Progress, on_train: float) -> dict[str, float]:
-    """Return accuracies in per cent and both gaps; ``accuracy_gap`` is the run's own one.
+def metrics(
+    h: Mapping[str, Any],
+    progress: Progress,
+    on_train: float,
+    recalibrated_train: float,
+    recalibrated_test: float,
+) -> dict[str, float]:
+    """Return accuracies in per cent and three gaps; ``accuracy_gap`` is the run's own one.
 
-    The clean gap takes the training accuracy of the final network on the images as they are; the
-    augmented one that of the last step's pass, before the step and in training mode.
+    The clean gap takes both accuracies with the running statistics of batch norm, the recalibrated
+    one with statistics of the final network (`recalibrate`). The augmented gap takes the training
+    accuracy of the last step's pass, before the step and in training mode.
     """
     on_test, seen, loss = (
         progress.curves[name][-1] for name in ("val_accuracy", "train_accuracy", "train_loss")
     )
-    clean, augmented = on_train - on_test, seen - on_test
-    own = augmented if "augmented_gap" in h["deviations"] else clean
-    found = (on_test, on_train, seen, own, clean, augmented, loss)
+    gap, augmented = recalibrated_train - recalibrated_test, seen - on_test
+    own = augmented if "augmented_gap" in h["deviations"] else gap
+    running = (on_test, on_train, seen, own, on_train - on_test, augmented, loss)
+    found = (*running, recalibrated_train, recalibrated_test, gap)
     return dict(zip(ACCURACIES, found, strict=True)) | times(progress)
 
 
@@ -137,14 +150,18 @@ def device_of(h: Mapping[str, Any]) -> torch.device:
 
 def load_images(h: Mapping[str, Any], data: Path | None) -> tuple[Images, Images]:
     """Return a run's training and test images on its device; they are read once."""
-    return _images(h["train"], h["test"], h["pixels"], device_of(h), data)
+    balanced = h.get("balanced", False)
+    return _images(h["train"], h["test"], h["pixels"], device_of(h), data, balanced)
 
 
 @lru_cache(maxsize=1)
 def _images(
-    train: int, test: int, pixels: int, device: torch.device, data: Path | None
+    train: int, test: int, pixels: int, device: torch.device, data: Path | None, balanced: bool
 ) -> tuple[Images, Images]:
-    first, second = (part.shrunk(pixels).to(device) for part in cifar10(train, test, data))
+    training, validation = cifar10(10_000 if balanced else train, test, data)
+    if balanced:
+        training = training.balanced(train)
+    first, second = (part.shrunk(pixels).to(device) for part in (training, validation))
     return first, second
 
 
@@ -166,6 +183,25 @@ def accuracy_of(model: nn.Module, images: Images, processes: Processes = ALONE) 
         chosen = slice(start, min(start + EVALUATED, part.stop))
         right += (model(standardised(images.x[chosen])).argmax(1) == images.y[chosen]).sum()
     return 100.0 * float(processes.total(right)) / len(images)
+
+
+@torch.no_grad()
+def recalibrate(model: nn.Module, images: Images, block: int) -> None:
+    """Replace the running statistics of batch norm by those of the present weights.
+
+    They are means over blocks of the images as they are. During training the running statistics
+    lag some steps behind the weights, which matters where noise moves the weights at every step.
+    """
+    norms = [part for part in model.modules() if isinstance(part, nn.BatchNorm2d)]
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # a cumulative mean
+    model.train()
+    for start in range(0, len(images), block):
+        model(standardised(images.x[start : start + block]))
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum
 
 
 class Tally:

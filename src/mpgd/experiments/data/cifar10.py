@@ -66,6 +66,15 @@ class Images:
         means = torch.nn.functional.avg_pool2d(self.x.float(), side // pixels)
         return replace(self, x=means.round().to(torch.uint8))
 
+    def balanced(self, count: int) -> Self:
+        """Return ``count`` images, the first of each class in turn."""
+        rank = torch.zeros_like(self.y)
+        for label in range(int(self.y.max()) + 1):
+            mine = self.y == label
+            rank[mine] = torch.arange(int(mine.sum()))
+        order = torch.argsort(rank * (int(self.y.max()) + 1) + self.y)[:count]
+        return replace(self, x=self.x[order], y=self.y[order])
+
     def to(self, device: torch.device) -> Self:
         """Return them on a device."""
         return replace(self, x=self.x.to(device), y=self.y.to(device))

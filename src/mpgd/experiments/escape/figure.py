@@ -7,8 +7,8 @@ import numpy as np
 
 from mpgd.experiments.airfoil.runs import FIXED as AIRFOIL
 from mpgd.experiments.airfoil.runs import LEVELS as AIRFOIL_LEVELS
+from mpgd.experiments.cifar10.runs import FULL as CIFAR10
 from mpgd.experiments.cifar10.runs import LEVEL as CIFAR10_LEVEL
-from mpgd.experiments.cifar10.runs import REDUCED as CIFAR10
 from mpgd.experiments.content import colors
 from mpgd.experiments.content.style import BLUE, GREEN, GREY, INDIGO, ORANGE, RED, SKY
 from mpgd.experiments.ecg.runs import FIXED as ECG

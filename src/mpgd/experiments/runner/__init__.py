@@ -78,6 +78,7 @@ class Context:
     workers: int = 1  # how many processes train
     cluster: str | None = None  # the address of a Dask scheduler that trains instead
     device: str = "cpu"  # ``cpu`` or ``cuda``; only cifar10 asks
+    size: str = "tiny"  # of `experiments.SIZES`; likewise
 
     def __post_init__(self) -> None:
         for protocol in self.protocols:
@@ -85,6 +86,7 @@ class Context:
         check_integer("seeds", self.seeds, 1)
         check_integer("workers", self.workers, 1)
         check_choice("device", self.device, ("cpu", "cuda"))
+        check_choice("size", self.size, ("tiny", "reduced", "full"))
         if self.data is not None and not self.data.is_dir():
             raise ValueError(f"data must be a folder, got {str(self.data)!r}")
 
