@@ -29,7 +29,7 @@ reproduce: $(INSTALLED)
 lab: $(INSTALLED)
 	$(BIN)/mpgd lab
 
-SWEEPS := tests/experiments/runner tests/experiments/cifar10
+SWEEPS := tests/mpgd_lab/runner tests/mpgd_lab/studies/cifar10
 
 test: $(INSTALLED) lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal --ignore tests/jax \
@@ -60,7 +60,7 @@ lint: $(INSTALLED)
 
 # Legs of the tests: what must also hold elsewhere. Each takes a representative set.
 
-REPRESENTATIVE := tests/noise/test_engines.py tests/noise/test_counter.py \
+REPRESENTATIVE := tests/noise/test_engines.py tests/noise/test_counter_hash.py \
 	tests/noise/test_chaotic_arguments.py tests/optim/test_fast_paths.py \
 	tests/optim/test_dtypes.py tests/optim/test_memory.py tests/optim/test_update.py \
 	tests/optim/test_wrapper.py tests/optim/test_engine_choice.py

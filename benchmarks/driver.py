@@ -18,7 +18,7 @@ from torch import Tensor
 
 from benchmarks.timing import Case, Claim, Table, Timing, interleaved, threads
 from mpgd import ChaoticNoise, ThalerMap
-from mpgd.noise.counter import step_key
+from mpgd.noise.counter_hash import step_key
 from mpgd.noise.engines import fused
 from mpgd.noise.engines.threads import in_parts
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.timing import Case, Claim, Table, interleaved, threads
 from mpgd.limits import FastSlow, p_variation, skorokhod_distance
-from mpgd.noise import StableLaw
+from mpgd.stable import StableLaw
 
 PATHS: Final = 10_000
 STEPS: Final = 1_000

@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks import visits
 from mpgd import ChaoticNoise
-from mpgd.noise.counter import step_key
+from mpgd.noise.counter_hash import step_key
 from mpgd.noise.engines import fused
 from mpgd.noise.engines.threads import in_parts
 from mpgd.noise.word import MAGNITUDE, ONE

@@ -13,10 +13,10 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from mpgd.experiments.limit.further import of_paths
-from mpgd.experiments.limit.further_section import FROM, rate
-from mpgd.experiments.limit.runs import FULL, LOSSES
-from mpgd.experiments.store import Record, Run
+from mpgd_lab.store import Record, Run
+from mpgd_lab.studies.limit.further import of_paths
+from mpgd_lab.studies.limit.further_section import FROM, rate
+from mpgd_lab.studies.limit.runs import FULL, LOSSES
 
 
 def record(loss: str, m: int, seed: int, paths: int) -> Record:

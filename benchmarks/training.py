@@ -18,14 +18,14 @@ from torch import Tensor, nn
 
 from benchmarks.timing import Case, Claim, Table, interleaved, threads
 from mpgd import ThalerMap
-from mpgd.experiments.airfoil import runs as airfoil
-from mpgd.experiments.airfoil.training import largest
-from mpgd.experiments.data.sources import Split
-from mpgd.experiments.nets.layout import Layout, mean_square
-from mpgd.experiments.runner import split as batches
-from mpgd.experiments.store import Run
-from mpgd.experiments.training import Problem, train
 from mpgd.noise.driver import values
+from mpgd_lab.batched_training import Problem, train
+from mpgd_lab.data.sources import Split
+from mpgd_lab.nets.layout import Layout, mean_square
+from mpgd_lab.runner import split as batches
+from mpgd_lab.store import Run
+from mpgd_lab.studies.airfoil import runs as airfoil
+from mpgd_lab.studies.airfoil.training import largest
 
 ITERATES: Final = 10_000
 SEEDS: Final = range(1, 6)

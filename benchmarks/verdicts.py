@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import levy_stable
 
-from mpgd.experiments.statistics import Verdict, corrected, interval, paired, worst_of
+from mpgd_lab.statistics import Verdict, corrected, interval, paired, worst_of
 
 SEEDS: Final = (5, 8, 20, 100)
 SCHEMES: Final = 6

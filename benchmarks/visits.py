@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpgd import ChaoticNoise, ThalerMap
-from mpgd.noise.counter import MULTIPLIER, STRIDE
+from mpgd.noise.counter_hash import MULTIPLIER, STRIDE
 from mpgd.noise.engines import fused
 from mpgd.noise.engines.threads import in_parts
 from mpgd.noise.word import FAR, FRACTION, FRACTION_BITS, LONG, MAGNITUDE, NEGATIVE

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from tests.noise.integer_reference import Reference
 
 from mpgd import ChaoticNoise, NoiseState
-from mpgd.noise.counter import make_key, step_key
+from mpgd.noise.counter_hash import make_key, step_key
 from mpgd.noise.engines import fused
 
 GAMMAS: Final = (0.52, 0.6, 0.75, 0.9, 0.99)

@@ -16,7 +16,7 @@ import torch
 from mpgd.noise.engines import has_numba
 
 if TYPE_CHECKING:
-    from mpgd.lab.server import Lab
+    from mpgd_lab.lab.server import Lab
 
 NEEDS_NUMBA = re.compile(r"needs? numba\b.*: pip install")  # our own ImportErrors
 OWN_LEG = ": make gpu"  # a skip that says so runs there, where MPGD_NO_SKIPS is "all"
@@ -45,7 +45,7 @@ def data_folder() -> Path:
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
     """Serve the lab on a free port."""
-    from mpgd.lab.server import make_server
+    from mpgd_lab.lab.server import make_server
 
     with make_server(0) as server:
         thread = threading.Thread(target=server.serve_forever)

@@ -11,20 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from mpgd.experiments import EXPERIMENTS, PROTOCOLS, catalogue, load
-from mpgd.experiments.cifar10.runs import TINY
-from mpgd.experiments.compare import runs as compare
-from mpgd.experiments.compare.methods import configurations, methods_of
-from mpgd.experiments.compare.tasks import BY_NAME, SHARES
-from mpgd.experiments.driver.runs import Sizes
-from mpgd.experiments.escape.runs import Sizes as EscapeSizes
-from mpgd.experiments.generalization.runs import Size
-from mpgd.experiments.levels.runs import Size as LevelsSize
-from mpgd.experiments.limit.runs import Sizes as LimitSizes
-from mpgd.experiments.limit.training import one_jump
-from mpgd.experiments.runner import split
-from mpgd.experiments.store import Run, Store
-from mpgd.report.page import shown
+from mpgd_lab.catalogue import EXPERIMENTS, PROTOCOLS, catalogue, load
+from mpgd_lab.report.page import shown
+from mpgd_lab.runner import split
+from mpgd_lab.store import Run, Store
+from mpgd_lab.studies.cifar10.runs import TINY
+from mpgd_lab.studies.compare import runs as compare
+from mpgd_lab.studies.compare.methods import configurations, methods_of
+from mpgd_lab.studies.compare.tasks import BY_NAME, SHARES
+from mpgd_lab.studies.driver.runs import Sizes
+from mpgd_lab.studies.escape.runs import Sizes as EscapeSizes
+from mpgd_lab.studies.generalization.runs import Size
+from mpgd_lab.studies.levels.runs import Size as LevelsSize
+from mpgd_lab.studies.limit.runs import Sizes as LimitSizes
+from mpgd_lab.studies.limit.training import one_jump
 
 SEEDS = (1, 2, 3)
 STUDY = TINY | {"device": "cpu"}

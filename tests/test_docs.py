@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mpgd import PerturbationWarning, cli, endings
-from mpgd.experiments import EXPERIMENTS
+from mpgd import PerturbationWarning
+from mpgd_lab import cli, endings
+from mpgd_lab.catalogue import EXPERIMENTS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

@@ -14,115 +14,102 @@ import pytest
 
 import mpgd
 
-SOURCE = Path(mpgd.__file__).parent
-FILES = sorted(path for path in SOURCE.rglob("*.py") if "__pycache__" not in path.parts)
+SOURCE = Path(mpgd.__file__).parents[1]
+FILES = sorted(
+    path for package in ("mpgd", "mpgd_lab") for path in (SOURCE / package).rglob("*.py")
+)
 
-LEVELS = {
-    "parameters": 0,
-    "files": 0,
-    "maps": 1,
-    "noise": 2,
-    "optim": 3,
-    "limits": 3,
-    "curvature": 3,
-    "jax": 3,
-    "counter": 4,
-    "theory": 4,
-    "experiments": 5,
-    "report": 6,
-    "lab": 6,
-    "endings": 6,
-    "terminal": 6,
-    "completion": 6,
-    "": 7,  # the package's own __init__, which gathers the public names
-    "cli": 8,
-    "__main__": 9,
+LEVELS = {  # a folder, or a file beside the folders: imports go from higher to lower numbers
+    "mpgd.parameters": 0,
+    "mpgd.files": 0,
+    "mpgd.maps": 1,
+    "mpgd.noise": 2,
+    "mpgd.stable": 3,
+    "mpgd.optim": 4,
+    "mpgd.limits": 4,
+    "mpgd.curvature": 4,
+    "mpgd.jax": 4,
+    "mpgd.counter": 5,
+    "mpgd.theory": 5,
+    "mpgd": 6,  # the package's own __init__, which gathers the public names
+    "mpgd_lab": 7,
 }
 
 
 def module_name(path: Path) -> str:
-    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    parts = path.relative_to(SOURCE).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def layer(module: str) -> str:
-    """Return the folder, or the file, directly below mpgd that ``module`` belongs to."""
+    """Return the folder or file of the library that ``module`` belongs to, or the laboratory."""
     parts = module.split(".")
-    return parts[1] if len(parts) > 1 else ""
+    if parts[0] == "mpgd_lab":
+        return "mpgd_lab"
+    name = ".".join(parts[:2])
+    return name if name in LEVELS else "mpgd"
 
 
-def imported(tree: ast.AST, module: str, is_package: bool) -> list[str]:
-    """Return all modules of mpgd that a file imports, inside functions too."""
-    found = []
-    for node in ast.walk(tree):
+def wrong_imports(source: str, module: str) -> list[str]:
+    """Return the imports of a file, inside functions too, that point to its own layer or later."""
+    names: list[str] = []
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                parts = module.split(".")
-                kept = len(parts) - node.level + (1 if is_package else 0)
-                base = ".".join([*parts[:kept], *([node.module] if node.module else [])])
-            # "from mpgd import maps" names a layer; "from mpgd.maps import x" need not look at x
-            found += [f"mpgd.{a.name}" for a in node.names] if base == "mpgd" else [base]
-    return [name for name in found if name == "mpgd" or name.startswith("mpgd.")]
-
-
-def wrong_imports(source: str, module: str, is_package: bool = False) -> list[str]:
+            assert not node.level, f"{module}: imports are absolute"
+            # `from mpgd import maps` names a layer, `from mpgd import MPGD` the package itself
+            names += [f"mpgd.{a.name}" for a in node.names if node.module == "mpgd"] or [
+                str(node.module)
+            ]
+    ours = [name for name in names if name.split(".")[0] in ("mpgd", "mpgd_lab")]
     here = layer(module)
-    found = []
-    for name in imported(ast.parse(source), module, is_package):
-        there = layer(name)
-        if there == "__version__":  # no layer's
-            continue
-        if there not in LEVELS:  # "from mpgd import X" of a public name: the package itself
-            there = ""
-        if there != here and LEVELS[there] >= LEVELS[here]:
-            found.append(name)
-    return found
+    return [
+        name
+        for name in ours
+        if layer(name) != here and LEVELS[layer(name)] >= LEVELS[here]
+        if name != "mpgd.__version__"
+    ]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_imports_point_to_earlier_layers(path: Path) -> None:
-    module = module_name(path)
-    assert layer(module) in LEVELS, f"{path} belongs to no layer: add it to LEVELS"
-    assert wrong_imports(path.read_text(), module, path.name == "__init__.py") == []
+def test_imports_point_to_earlier_layers() -> None:
+    wrong = {path.name: wrong_imports(path.read_text(), module_name(path)) for path in FILES}
+    assert {name: found for name, found in wrong.items() if found} == {}
 
 
 @pytest.mark.parametrize(
-    ("source", "module"),
+    ("source", "module", "is_wrong"),
     [
-        ("from mpgd.noise import ChaoticNoise", "mpgd.maps.thaler"),
-        ("import mpgd.optim", "mpgd.noise.chaotic"),
-        ("def f():\n    from mpgd.limits import x", "mpgd.curvature.hessian"),  # the same level
-        ("from ..noise import chaotic", "mpgd.maps.thaler"),
-        ("from mpgd import ThalerMap", "mpgd.noise.chaotic"),  # a public name: through the top
-        ("from mpgd import report", "mpgd.theory.tails"),
-        ("import mpgd", "mpgd.parameters"),
+        ("from mpgd.noise import ChaoticNoise", "mpgd.maps.thaler", True),
+        ("import mpgd.optim", "mpgd.noise.chaotic", True),
+        ("def f():\n    from mpgd.limits import x", "mpgd.curvature.hessian", True),
+        ("from mpgd import ThalerMap", "mpgd.noise.chaotic", True),  # through the top
+        ("from mpgd_lab import report", "mpgd.theory.tails.index", True),
+        ("import mpgd_lab.store", "mpgd", True),
+        ("from mpgd.maps.thaler import ThalerMap\nimport numpy", "mpgd.noise.chaotic", False),
+        ("from mpgd.noise.engines import fused", "mpgd.noise.chaotic", False),
+        ("from mpgd import maps, ThalerMap, __version__", "mpgd_lab.cli", False),
+        ("from mpgd_lab.report import write", "mpgd_lab.cli", False),
     ],
 )
-def test_an_import_that_points_the_wrong_way_is_found(source: str, module: str) -> None:
-    assert wrong_imports(source, module) != []
+def test_an_import_that_points_the_wrong_way_is_found(
+    source: str, module: str, is_wrong: bool
+) -> None:
+    assert bool(wrong_imports(source, module)) == is_wrong
 
 
-@pytest.mark.parametrize(
-    ("source", "module"),
-    [
-        ("from mpgd.maps.thaler import ThalerMap\nimport numpy", "mpgd.noise.chaotic"),
-        ("from .counter import mix\nfrom ..parameters import check_beta", "mpgd.noise.chaotic"),
-        ("from mpgd.noise.engines import fused", "mpgd.noise.chaotic"),
-        ("from mpgd import maps, ThalerMap, __version__", "mpgd.cli"),
-        ("from mpgd import __version__", "mpgd.experiments.store"),
-    ],
-)
-def test_an_import_that_points_the_right_way_is_not(source: str, module: str) -> None:
-    assert wrong_imports(source, module) == []
+def test_a_folder_holds_few_files_each_with_a_name_of_its_own() -> None:
+    """But for the four that every study has."""
+    usual = {"__init__", "runs", "training", "section", "figure"}
+    for package in ("mpgd", "mpgd_lab"):
+        stems = [path.stem for path in FILES if path.is_relative_to(SOURCE / package)]
+        assert {stem for stem in stems if stems.count(stem) > 1} <= usual
 
 
 def loaded_by(statement: str) -> set[str]:
     """Return the top-level modules that a new process has after ``statement``."""
     code = f"import sys; {statement}; print(*sorted({{m.split('.')[0] for m in sys.modules}}))"
-    environment = {"PYTHONPATH": str(SOURCE.parent), "PATH": "", "HOME": str(Path.home())}
+    environment = {"PYTHONPATH": str(SOURCE), "PATH": "", "HOME": str(Path.home())}
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
     )
@@ -130,7 +117,7 @@ def loaded_by(statement: str) -> set[str]:
 
 
 def test_import_mpgd_waits_with_torch_until_a_name_is_used() -> None:
-    assert "torch" not in loaded_by("import mpgd, mpgd.cli; mpgd.__version__; dir(mpgd)")
+    assert "torch" not in loaded_by("import mpgd, mpgd_lab.cli; mpgd.__version__; dir(mpgd)")
     assert "torch" in loaded_by("import mpgd; mpgd.noise")
     assert "torch" in loaded_by("from mpgd import MPGD")
 
@@ -154,9 +141,9 @@ def test_every_public_name_has_a_docstring_with_a_runnable_example(name: str) ->
 def test_all_is_complete() -> None:
     """What type checkers see is what is there at run time."""
     assert len(set(mpgd.__all__)) == len(mpgd.__all__)
-    tree = ast.parse((SOURCE / "__init__.py").read_text())
+    tree = ast.parse((SOURCE / "mpgd" / "__init__.py").read_text())
     froms = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    seen = {a.name for node in froms if str(node.module).startswith("mpgd.") for a in node.names}
+    seen = {a.name for node in froms if str(node.module).startswith("mpgd") for a in node.names}
     assert seen == set(mpgd.__all__)
     assert seen <= set(dir(mpgd))
 
@@ -176,15 +163,18 @@ def test_without_jax_the_error_names_the_cure() -> None:
         assert done.stderr.rstrip().endswith('install them with: pip install "mpgd[jax]"')
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        module_name(path)
-        for path in FILES
-        if path.name not in ("__main__.py", "gpu.py")  # the latter need triton and have none
-        and path.parent.name != "jax"  # tests/jax runs these, where jax is
-    ],
-)
-def test_doctests_run(module: str) -> None:
+def has_examples(path: Path) -> bool:
+    """Return whether doctest finds something there; triton and jax have legs of their own."""
+    return ">>> " in path.read_text() and "gpu" not in path.stem and path.parent.name != "jax"
+
+
+@pytest.mark.parametrize("module", [module_name(path) for path in FILES if has_examples(path)])
+def test_examples_of_docstrings_run(module: str) -> None:
     result = doctest.testmod(importlib.import_module(module))
+    assert result.attempted
     assert result.failed == 0
+
+
+def test_a_name_that_has_moved_is_found_and_says_where_it_is() -> None:
+    with pytest.warns(DeprecationWarning, match=r"mpgd\.p_variation is now mpgd\.limits"):
+        assert mpgd.p_variation is mpgd.limits.p_variation  # type: ignore[attr-defined]

@@ -11,11 +11,11 @@ from typing import Final
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from mpgd.experiments.archive import PUBLISHED, unpack
-from mpgd.experiments.content.blocks import Plate
-from mpgd.experiments.escape.section import pictures
-from mpgd.experiments.limit.section import figures
-from mpgd.report.drawing import whole
+from mpgd_lab.archive import PUBLISHED, unpack
+from mpgd_lab.content.blocks import Plate
+from mpgd_lab.report.drawing import whole
+from mpgd_lab.studies.escape.section import pictures
+from mpgd_lab.studies.limit.section import figures
 
 FIGURES: Final = Path(__file__).parents[1] / "docs" / "figures"
 FORMULA: Final = (

@@ -1,33 +1,24 @@
-"""Gradient descent with chaotic, heavy-tailed perturbations, for PyTorch.
+"""Gradient descent with chaotic, heavy-tailed perturbations, for PyTorch and JAX.
 
-    parameters -> maps -> noise -> optim, limits, curvature, jax
-               -> theory -> experiments -> report, lab -> cli
+    parameters -> maps -> noise -> stable -> optim, limits, curvature, jax -> theory
 
 Imports point from a later folder to an earlier one only. A public name is imported when it is first
-asked for, since torch takes a second to load; nothing of the extras is.
+asked for, since torch takes a second to load; nothing of the extras is. The paper's experiments are
+in the package `mpgd_lab`.
 """
 
+import warnings as _warnings
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mpgd.curvature import CurvatureTracker, hessian_top_eigenvalue, hessian_trace
-    from mpgd.limits import FastSlow, MarcusSDE, p_variation, skorokhod_distance
+    from mpgd import counter as counter
+    from mpgd.curvature import hessian_top_eigenvalue, hessian_trace
+    from mpgd.limits import FastSlow, MarcusSDE
     from mpgd.maps import ThalerMap
-    from mpgd.noise import ChaoticNoise, GaussianNoise, NoiseState, StableLaw, StableNoise
-    from mpgd.optim import (
-        MPGD,
-        PerturbationSize,
-        PerturbationWarning,
-        Perturbed,
-        full_batch,
-        number_parameters,
-        param_groups,
-        perturb,
-        perturbation_sizes,
-        perturbed,
-        stochastic_round,
-    )
+    from mpgd.noise import ChaoticNoise, GaussianNoise, StableNoise
+    from mpgd.optim import MPGD, full_batch, param_groups, perturb, perturbation_sizes, perturbed
+    from mpgd.stable import StableLaw
     from mpgd.theory import (
         exit_rate,
         generalization_bound,
@@ -35,14 +26,30 @@ if TYPE_CHECKING:
         levels,
         tail_index,
         trajectory_dimension,
-        worst_gap,
     )
 else:
-    _FOLDERS = ("maps", "noise", "optim", "limits", "curvature", "theory")
+    _FOLDERS = ("maps", "noise", "stable", "optim", "limits", "curvature", "theory")
+    _MOVED = {  # names that were here before: the folder that has them now
+        "CurvatureTracker": "curvature",
+        "NoiseState": "noise",
+        "PerturbationSize": "optim",
+        "PerturbationWarning": "optim",
+        "Perturbed": "optim",
+        "number_parameters": "optim",
+        "p_variation": "limits",
+        "skorokhod_distance": "limits",
+        "stochastic_round": "optim",
+        "worst_gap": "theory",
+    }
 
     def __getattr__(name: str) -> object:
         if name in (*_FOLDERS, "counter", "jax"):
             return _import_module(f"mpgd.{name}")
+        if name in _MOVED:
+            folder = _MOVED[name]
+            text = f"mpgd.{name} is now mpgd.{folder}.{name}"
+            _warnings.warn(text, DeprecationWarning, stacklevel=2)
+            return getattr(_import_module(f"mpgd.{folder}"), name)
         for folder in _FOLDERS if name in __all__ else ():
             module = _import_module(f"mpgd.{folder}")
             if hasattr(module, name):
@@ -59,17 +66,13 @@ __version__ = "0.1.0"
 __all__ = [
     "MPGD",
     "ChaoticNoise",
-    "CurvatureTracker",
     "FastSlow",
     "GaussianNoise",
     "MarcusSDE",
-    "NoiseState",
-    "PerturbationSize",
-    "PerturbationWarning",
-    "Perturbed",
     "StableLaw",
     "StableNoise",
     "ThalerMap",
+    "counter",
     "exit_rate",
     "full_batch",
     "generalization_bound",
@@ -77,15 +80,10 @@ __all__ = [
     "hessian_trace",
     "implicit_regularizer",
     "levels",
-    "number_parameters",
-    "p_variation",
     "param_groups",
     "perturb",
     "perturbation_sizes",
     "perturbed",
-    "skorokhod_distance",
-    "stochastic_round",
     "tail_index",
     "trajectory_dimension",
-    "worst_gap",
 ]

@@ -5,7 +5,11 @@
 gives every element of a tensor its number: the same on a CPU and a GPU, on one thread and on many,
 and for a DTensor on each rank the numbers of the elements it has. Nothing has a state, so there is
 nothing to save, and any step can be asked for. The bits are those of the optimizers' own hash,
-`mpgd.noise.counter`, under a driver number that they do not use.
+`mpgd.noise.counter_hash`, under a driver number that they do not use.
+
+Examples:
+    >>> bits(torch.zeros(3), seed=0, step=7).shape
+    torch.Size([3])
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from mpgd.noise import counter
+from mpgd.noise import counter_hash as counter
 from mpgd.noise.memoryless import UNIT, integers
 from mpgd.optim.shards import like, local, place_of
 from mpgd.parameters import check_integer, check_seed

@@ -13,15 +13,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-from tests.experiments.data.test_archives import HOSTILE, SIZES
 from tests.maps.test_tables import CHANGES, with_checksum
+from tests.mpgd_lab.data.test_archives import HOSTILE, SIZES
 
-from mpgd.experiments.data.archives import contents
-from mpgd.experiments.data.cifar10 import read_pickle
-from mpgd.experiments.data.sources import DataError
-from mpgd.experiments.store import LARGEST, Run, Store
 from mpgd.maps import tables
 from mpgd.maps.tables import thaler_tables
+from mpgd_lab.data.archives import contents
+from mpgd_lab.data.cifar10 import read_pickle
+from mpgd_lab.data.sources import DataError
+from mpgd_lab.store import LARGEST, Run, Store
 
 CAUGHT = (OSError, EOFError, zlib.error, zipfile.BadZipFile, tarfile.TarError)  # by `download`
 RUN = Run("noise", "paper", "fresh", {"gamma": 0.6}, seed=0)

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.experiments.runner.test_killed_sweeps import kill_and_complete, let_children_import
+from tests.mpgd_lab.runner.test_killed_sweeps import kill_and_complete, let_children_import
 
 ALONE, POOLS = 12, (2,)  # 12 + 3 kills, twice
 

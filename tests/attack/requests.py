@@ -13,9 +13,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import torch
-from tests.lab.test_server import ask
+from tests.mpgd_lab.lab.test_server import ask
 
-from mpgd.lab.server import Lab, make_server
+from mpgd_lab.lab.server import Lab, make_server
 
 COUNT = 2300
 MANY = 10_000

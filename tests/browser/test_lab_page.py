@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mpgd import ChaoticNoise
-from mpgd.experiments.content import colors
-from mpgd.lab.server import Lab
+from mpgd_lab.content import colors
+from mpgd_lab.lab.server import Lab
 
 if TYPE_CHECKING:
     from tests.browser.conftest import Browser

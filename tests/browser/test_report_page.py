@@ -11,14 +11,14 @@ import pytest
 from tests import results
 from tests.results import PARTS
 
-from mpgd import report
-from mpgd.experiments.content import colors
-from mpgd.experiments.valley import runs as valley
+from mpgd_lab import report
+from mpgd_lab.content import colors
+from mpgd_lab.studies.valley import runs as valley
 
 if TYPE_CHECKING:
     from tests.browser.conftest import Browser
 
-    from mpgd.lab.server import Lab
+    from mpgd_lab.lab.server import Lab
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tests.noise.integer_reference import Reference, Words
 
-from mpgd.noise.counter import make_key, step_key
+from mpgd.noise.counter_hash import make_key, step_key
 from mpgd.noise.driver import values
 
 Array = NDArray[np.float64]

@@ -15,8 +15,9 @@ from tests.noise.integer_reference import Reference
 
 from mpgd import ChaoticNoise
 from mpgd.jax import mpgd as mpgd_transformation
-from mpgd.jax import noise, orbits, pairs
-from mpgd.noise import counter
+from mpgd.jax import noise, pairs
+from mpgd.jax import words as orbits
+from mpgd.noise import counter_hash as counter
 from mpgd.noise.driver import make_driver
 from mpgd.noise.word import FRACTION, LONG, MAGNITUDE, ONE
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import energy_distance, ks_2samp, norm, wasserstein_distance
 
-from mpgd.limits.distances import NAMES, Distance, distances_in_law
+from mpgd.limits.paths.distances import NAMES, Distance, distances_in_law
 
 
 @pytest.mark.parametrize("seed", range(5))

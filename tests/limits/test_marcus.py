@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mpgd import StableLaw, StableNoise
 from mpgd.limits import Diagonal, Field, Linear, MarcusSDE, coarsen
-from mpgd.limits.streams import open_stream
+from mpgd.limits.noise_blocks import open_stream
 
 J = [[0.0, -1.0], [1.0, 0.0]]
 Drift = Callable[[Tensor], Tensor]

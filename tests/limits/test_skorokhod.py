@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from mpgd.limits.skorokhod import skorokhod_distance
+from mpgd.limits.paths.skorokhod import skorokhod_distance
 
 TOPOLOGIES = ["J1", "SM1"]
 CLOSE = 1e-11  # of SM1's bisection

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from mpgd.limits._compiled import compiled
-from mpgd.limits.variation import p_variation
+from mpgd.limits.paths.variation import p_variation
 
 KINDS = ["gaussian", "stable", "monotone", "constant", "ties", "trend", "plane", "space", "ties_2d"]
 EXPONENTS = [1, 1.3, 2, 3]

@@ -3,12 +3,12 @@ import pytest
 
 from mpgd.limits import (
     p_variation,
-    young,
     young_constant,
     young_integral,
     young_integral_of,
     young_loeve_bound,
 )
+from mpgd.limits.paths import young
 
 
 def rough(a: float, phase: float):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mpgd.maps.tables import thaler_tables
 from mpgd.noise.capped import capped_law
-from mpgd.noise.counter import make_key
+from mpgd.noise.counter_hash import make_key
 
 Words = NDArray[np.uint32]
 Wide = NDArray[np.uint64]

@@ -15,7 +15,7 @@ from mpgd import ChaoticNoise, NoiseState, ThalerMap
 from mpgd.limits import limit_law
 from mpgd.noise import position
 from mpgd.noise.capped import capped_law
-from mpgd.noise.counter import make_key, step_key
+from mpgd.noise.counter_hash import make_key, step_key
 from mpgd.noise.driver import magnitude
 from mpgd.noise.engines import has_numba
 from mpgd.noise.word import FAR, FRACTION, LONG, LONGEST, MAGNITUDE, ONE

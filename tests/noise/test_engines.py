@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from mpgd import ChaoticNoise, NoiseState, ThalerMap
 from mpgd.noise import position, sign
-from mpgd.noise.counter import make_key, step_key, step_key_tensor
+from mpgd.noise.counter_hash import make_key, step_key, step_key_tensor
 from mpgd.noise.driver import Driver, Table
 from mpgd.noise.engines import tensor
 from mpgd.noise.word import FAR, FRACTION, LONG, MAGNITUDE, ONE

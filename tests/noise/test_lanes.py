@@ -15,9 +15,9 @@ from tests.noise.integer_reference import Reference
 
 import mpgd
 from mpgd import ChaoticNoise
-from mpgd.noise.counter import hash_elements, signed, upper_bits
+from mpgd.noise.counter_hash import hash_elements, signed, upper_bits
 from mpgd.noise.memoryless import integers, normal_driver
-from mpgd.noise.rounding import RANDOM_BITS
+from mpgd.noise.stochastic_rounding import RANDOM_BITS
 from mpgd.noise.word import LONG, MAGNITUDE, ONE
 
 numba = pytest.importorskip("numba", reason="these need numba: pip install 'mpgd[fast]'")

@@ -8,7 +8,7 @@ import torch
 
 from mpgd import ChaoticNoise, NoiseState
 from mpgd.noise import position, sign
-from mpgd.noise.counter import step_key_tensor
+from mpgd.noise.counter_hash import step_key_tensor
 from mpgd.noise.word import LONGEST, MAGNITUDE
 
 numba = pytest.importorskip("numba", reason="these need numba: pip install 'mpgd[fast]'")

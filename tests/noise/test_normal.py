@@ -9,7 +9,7 @@ from tests.conftest import LEVEL
 
 from mpgd import GaussianNoise
 from mpgd.maps import normal as table
-from mpgd.noise.counter import flat_index
+from mpgd.noise.counter_hash import flat_index
 from mpgd.noise.engines.tensor import lookup
 from mpgd.noise.memoryless import UNIT, integers, normal_driver
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mpgd import report
+from mpgd_lab import report
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 

@@ -64,7 +64,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from mpgd.noise.engines.gpu import BLOCK, OPTIONS
-from mpgd.optim.gpu import KINDS, step_rows
+from mpgd.optim.gpu_step import KINDS, step_rows
 
 target, dtype, uses, size, fusion = pickle.load(sys.stdin.buffer)
 constants = {"kind": KINDS[dtype], **uses, "size": size or BLOCK}

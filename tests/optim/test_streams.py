@@ -17,7 +17,7 @@ from torch import nn
 
 import mpgd
 from mpgd import MPGD, ChaoticNoise, number_parameters, perturb
-from mpgd.noise.counter import make_key, seed_of
+from mpgd.noise.counter_hash import make_key, seed_of
 from mpgd.optim import operator, streams
 
 LOUD: dict[str, Any] = {"lr": 0.05, "sigma": 0.2, "engine": "torch"}

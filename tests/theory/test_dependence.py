@@ -9,7 +9,8 @@ from scipy.signal import lfilter
 from scipy.stats import t
 from tests.theory.test_tails import METHODS, stable
 
-from mpgd.theory import DependenceWarning, dependence, tail_index
+from mpgd.theory import DependenceWarning, tail_index
+from mpgd.theory.tails.index import dependence
 
 N = 4000
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from mpgd import ChaoticNoise, exit_rate
-from mpgd.experiments.escape.walks import count_exits
-from mpgd.theory.exits import ExitRate
-from mpgd.theory.phase_kernel import Kernel, Recursion, chain
-from mpgd.theory.phases import constants, phase_tail
+from mpgd.theory.phases.exits import ExitRate
+from mpgd.theory.phases.laminar import constants, phase_tail
+from mpgd.theory.phases.phase_kernel import Kernel, Recursion, chain
+from mpgd_lab.studies.escape.walks import count_exits
 
 
 def line(x: np.ndarray) -> np.ndarray:

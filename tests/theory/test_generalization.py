@@ -2,7 +2,7 @@ from math import exp, inf, nan, sqrt
 
 import pytest
 
-from mpgd.theory.generalization import WorstGap, generalization_bound, worst_gap
+from mpgd.theory.generalization.bound import WorstGap, generalization_bound, worst_gap
 
 GIVEN = {"lipschitz": 3.0, "bound": 2.0, "constant": 0.5, "mutual_information": 2.0}
 

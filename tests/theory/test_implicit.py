@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mpgd import ChaoticNoise
 from mpgd.theory import implicit_regularizer
-from mpgd.theory.implicit_drive import mean_values
+from mpgd.theory.implicit.drive import mean_values
 
 Array = NDArray[np.float64]
 

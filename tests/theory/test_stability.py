@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from mpgd import ChaoticNoise
-from mpgd.theory import decay_of, growth_exponent, levels, stability
+from mpgd.theory import decay_of, growth_exponent, levels
+from mpgd.theory.phases.laminar import stability
 
 GIVEN = {"lr": 0.05, "gamma": 0.6}
 

@@ -19,7 +19,7 @@ except ImportError as error:
 
 from mpgd.jax.elements import element_index as element_index
 from mpgd.jax.perturbation import PerturbationState as PerturbationState
-from mpgd.jax.rounding import stochastic_round as stochastic_round
+from mpgd.jax.round_updates import stochastic_round as stochastic_round
 from mpgd.jax.source import Noise as Noise
 from mpgd.jax.source import NoiseState as NoiseState
 from mpgd.jax.source import noise as noise

@@ -1,7 +1,7 @@
 """64-bit integers as pairs of uint32, and the counter hash on them.
 
 Without x64 JAX has no 64-bit integers. Here a number is (high, low), and everything wraps around at
-2^64. The functions are those of `mpgd.noise.counter`, where the hash is explained.
+2^64. The functions are those of `mpgd.noise.counter_hash`, where the hash is explained.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from mpgd.noise.counter import MULTIPLIER, STRIDE, stream_number
+from mpgd.noise.counter_hash import MULTIPLIER, STRIDE, stream_number
 
 Pair = tuple[Array, Array]
 

@@ -15,12 +15,12 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from mpgd.jax import orbits
+from mpgd.jax import words as orbits
 from mpgd.jax.elements import element_index
-from mpgd.jax.orbits import MOST_STEPS
+from mpgd.jax.keywords import Orbit, Settings
 from mpgd.jax.pairs import Pair, extend_key, make_key, pair, seed_of, step_key
-from mpgd.jax.settings import Orbit, Settings
 from mpgd.jax.source import start_like
+from mpgd.jax.words import MOST_STEPS
 
 SHARED: Final = 2**40  # stands for the number of the leaf of the shared scalar driver
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from mpgd.jax import orbits
+from mpgd.jax import words as orbits
 from mpgd.jax.elements import element_index
 from mpgd.jax.pairs import Pair, make_key, step_key
 from mpgd.noise.driver import Driver, make_driver

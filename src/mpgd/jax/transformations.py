@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
+from mpgd.jax.keywords import LearningRate, Number, Settings
 from mpgd.jax.perturbation import PerturbationState, displace, new_state, precision_of
-from mpgd.jax.rounding import round_updates
-from mpgd.jax.settings import LearningRate, Number, Settings
+from mpgd.jax.round_updates import round_updates
 
 
 class PerturbedState(NamedTuple):

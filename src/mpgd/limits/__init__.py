@@ -1,30 +1,23 @@
-"""The small-step limit of MPGD: its equation, and how far two paths or two laws are apart.
+"""The small-step limit of MPGD: recursion, equation, and distances of paths and laws.
 
-``fast_slow``   the recursion: MPGD and every other fast-slow system
-``marcus``      the equation it tends to, driven by stable processes
-``flows``       couplings: constant, diagonal, linear, any field; their Marcus flows
-``coefficients``  coefficients that depend on m, and their distance in C^gamma
-``drivers``     what may drive a recursion, and the law its sums tend to
-``levy``        stable processes by their triplet and exponent
-``symbol``      the symbol of the equation, and its index
-``orbits``      any map with a neutral fixed point and any observable as a driver
-``distances``   Kolmogorov, Wasserstein and energy distances of samples, with intervals
-``variation``   the p-variation of a path
-``skorokhod``   the J1 and SM1 distances between two step paths
-``path_functions``  how jumps are filled in: path functions and admissible pairs
-``path_metrics``    distances in p-variation, with and without jumps filled in
-``phases``      a recursion beside its equation on the same orbit
-``young``       the integral of one rough path against another, and its bound
-``equations``   forward and Marcus solutions along one given path
-``frechet``     the Frechet distance of two graphs in (time, space), which SM1 is
+    fast_slow      the recursion: MPGD and every other fast-slow system
+    marcus         the equation it tends to, driven by stable processes
+    flows          couplings (constant, diagonal, linear, any field) and their Marcus flows
+    equations      forward and Marcus solutions along one given path
+    coefficients   coefficients that depend on m, and their distance in C^gamma
+    drivers        the noises that may drive a recursion, and the laws of their limits
+    neutral_maps   any map with a neutral fixed point, and any observable, as a driver
+    coupling       a recursion and its equation on the same orbit
+    levy, symbol   stable processes by triplet and exponent; the symbol of the equation
+    paths/         p-variation, Skorokhod distances, path functions, Young integrals
 
-Neither numba, scipy nor matplotlib is imported before it is needed.
+Neither scipy nor matplotlib is imported before it is needed.
 """
 
 from mpgd.limits._solution import Solution as Solution
 from mpgd.limits.coefficients import holder_distance as holder_distance
-from mpgd.limits.distances import Distance as Distance
-from mpgd.limits.distances import distances_in_law as distances_in_law
+from mpgd.limits.coupling import CoupledPaths as CoupledPaths
+from mpgd.limits.coupling import coupled_paths as coupled_paths
 from mpgd.limits.drivers import DrivingNoise as DrivingNoise
 from mpgd.limits.drivers import ExpandingNoise as ExpandingNoise
 from mpgd.limits.drivers import limit_law as limit_law
@@ -42,24 +35,24 @@ from mpgd.limits.levy import levy_exponent as levy_exponent
 from mpgd.limits.levy import levy_triplet as levy_triplet
 from mpgd.limits.marcus import MarcusSDE as MarcusSDE
 from mpgd.limits.marcus import coarsen as coarsen
-from mpgd.limits.orbits import NeutralMap as NeutralMap
-from mpgd.limits.orbits import OrbitNoise as OrbitNoise
-from mpgd.limits.path_functions import FlowPath as FlowPath
-from mpgd.limits.path_functions import PathFunction as PathFunction
-from mpgd.limits.path_functions import PathPair as PathPair
-from mpgd.limits.path_functions import linear_path as linear_path
-from mpgd.limits.path_metrics import PathDistance as PathDistance
-from mpgd.limits.path_metrics import alpha_infinity as alpha_infinity
-from mpgd.limits.path_metrics import alpha_p_variation as alpha_p_variation
-from mpgd.limits.path_metrics import sigma_p_variation as sigma_p_variation
-from mpgd.limits.phases import CoupledPaths as CoupledPaths
-from mpgd.limits.phases import coupled_paths as coupled_paths
-from mpgd.limits.skorokhod import skorokhod_distance as skorokhod_distance
+from mpgd.limits.neutral_maps import NeutralMap as NeutralMap
+from mpgd.limits.neutral_maps import OrbitNoise as OrbitNoise
+from mpgd.limits.paths.distances import Distance as Distance
+from mpgd.limits.paths.distances import distances_in_law as distances_in_law
+from mpgd.limits.paths.path_functions import FlowPath as FlowPath
+from mpgd.limits.paths.path_functions import PathFunction as PathFunction
+from mpgd.limits.paths.path_functions import PathPair as PathPair
+from mpgd.limits.paths.path_functions import linear_path as linear_path
+from mpgd.limits.paths.path_metrics import PathDistance as PathDistance
+from mpgd.limits.paths.path_metrics import alpha_infinity as alpha_infinity
+from mpgd.limits.paths.path_metrics import alpha_p_variation as alpha_p_variation
+from mpgd.limits.paths.path_metrics import sigma_p_variation as sigma_p_variation
+from mpgd.limits.paths.skorokhod import skorokhod_distance as skorokhod_distance
+from mpgd.limits.paths.variation import p_variation as p_variation
+from mpgd.limits.paths.young import Integral as Integral
+from mpgd.limits.paths.young import young_constant as young_constant
+from mpgd.limits.paths.young import young_integral as young_integral
+from mpgd.limits.paths.young import young_integral_of as young_integral_of
+from mpgd.limits.paths.young import young_loeve_bound as young_loeve_bound
 from mpgd.limits.symbol import symbol as symbol
 from mpgd.limits.symbol import symbol_index as symbol_index
-from mpgd.limits.variation import p_variation as p_variation
-from mpgd.limits.young import Integral as Integral
-from mpgd.limits.young import young_constant as young_constant
-from mpgd.limits.young import young_integral as young_integral
-from mpgd.limits.young import young_integral_of as young_integral_of
-from mpgd.limits.young import young_loeve_bound as young_loeve_bound

@@ -23,9 +23,11 @@ from typing import Final, Protocol
 import torch
 from torch import Tensor
 
-from mpgd.noise import ChaoticNoise, GaussianNoise, NoiseState, StableLaw, StableNoise, counter
+from mpgd.noise import ChaoticNoise, GaussianNoise, NoiseState, StableNoise
+from mpgd.noise import counter_hash as counter
 from mpgd.noise.state import new_state
 from mpgd.parameters import check_shape
+from mpgd.stable import StableLaw
 
 _START: Final = 0x5EED
 _AMPLITUDE: Final = math.sqrt(8.0)

@@ -18,9 +18,9 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from mpgd.limits._paths import Array, checked_path
 from mpgd.limits._solution import start
 from mpgd.limits.flows import CouplingLike, as_coupling
+from mpgd.limits.paths.checks import Array, checked_path
 
 
 def forward_path(b: CouplingLike, W: ArrayLike, x0: ArrayLike | Tensor) -> Array:

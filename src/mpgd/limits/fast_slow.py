@@ -24,7 +24,7 @@ from mpgd.limits.coefficients import ChangingField, Coefficient, settle, takes_m
 from mpgd.limits.drivers import DrivingNoise, limit_law
 from mpgd.limits.flows import Along, Coupling, CouplingLike, Diagonal, as_coupling
 from mpgd.limits.marcus import MarcusSDE, checked_pairs, widths
-from mpgd.limits.streams import by_step
+from mpgd.limits.noise_blocks import by_step
 from mpgd.noise import ChaoticNoise
 from mpgd.parameters import check_nonnegative, check_positive
 

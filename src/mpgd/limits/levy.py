@@ -32,8 +32,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mpgd.limits.drivers import DrivingNoise, limit_law
-from mpgd.noise import StableLaw
 from mpgd.parameters import check_alpha, check_finite, check_flag, check_nonnegative
+from mpgd.stable import StableLaw
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]

@@ -25,9 +25,10 @@ from torch import Tensor
 
 from mpgd.limits._solution import Recorder, Solution, check_drift, refuse_non_finite, start
 from mpgd.limits.flows import Coupling, CouplingLike, as_coupling
-from mpgd.limits.streams import by_step
-from mpgd.noise import StableLaw, StableNoise
+from mpgd.limits.noise_blocks import by_step
+from mpgd.noise import StableNoise
 from mpgd.parameters import check_choice, check_integer, check_positive
+from mpgd.stable import StableLaw
 
 Drift = Callable[[Tensor], Tensor]
 INTEGRALS = ("marcus", "ito")

@@ -21,7 +21,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mpgd.noise.counter import derived_key, flat_index, make_key, seed_of, step_key, step_key_tensor
+from mpgd.noise.counter_hash import (
+    derived_key,
+    flat_index,
+    make_key,
+    seed_of,
+    step_key,
+    step_key_tensor,
+)
 from mpgd.noise.covariance import autocovariance
 from mpgd.noise.driver import Driver, make_driver
 from mpgd.noise.engines import (

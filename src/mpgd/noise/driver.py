@@ -32,7 +32,7 @@ from mpgd.maps.rows import Rows
 from mpgd.maps.tables import RETURN_ROW_BITS, thaler_tables
 from mpgd.maps.thaler import ThalerMap
 from mpgd.noise.capped import CappedLaw, capped_law
-from mpgd.noise.counter import make_key
+from mpgd.noise.counter_hash import make_key
 from mpgd.noise.word import FAR, FRACTION_BITS, LONG, LONGEST, NEGATIVE, SIGN_BITS
 
 

@@ -29,7 +29,7 @@ from torch import Tensor
 from mpgd.maps.normal import EXCESS, FINGERPRINT, INPUT_SHIFT, NORMAL_BITS, normal_rows
 from mpgd.maps.rows import INPUT_BITS
 from mpgd.maps.tables import RETURN_ROW_BITS
-from mpgd.noise.counter import flat_index, hash_elements, step_key_tensor, uniform
+from mpgd.noise.counter_hash import flat_index, hash_elements, step_key_tensor, uniform
 from mpgd.noise.driver import Driver, Table
 from mpgd.noise.engines.tensor import lookup
 from mpgd.noise.state import NoiseState, new_state

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mpgd.noise.counter import make_key
+from mpgd.noise.counter_hash import make_key
 from mpgd.noise.word import FAR, FRACTION, LONG, MAGNITUDE, ONE
 from mpgd.parameters import check_integer, check_seed
 

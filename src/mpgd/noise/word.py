@@ -21,7 +21,7 @@ At a visit u = 1 - s is a number U of 50 bits, the 18 of the fraction of u and 3
 Then U is never 0, and it is the middle of the pair of inputs that differ in this bit. The table
 of B (`mpgd.maps.rows`) sends U to n and 32 bits of fraction, of which a word keeps 18 or none.
 
-    hash h       64 bits of (index, key of the step, f 2^46), see `mpgd.noise.counter`
+    hash h       64 bits of (index, key of the step, f 2^46), see `mpgd.noise.counter_hash`
     U            upper 18: 2^18 - 1 - f, or bits 12 to 29 of h where f = 0
                  lower 32: those of h ^ (h >> 32), with the last one set
     new chi      -1 where the upper 31 bits of h are at least (1 + beta)/2 2^31

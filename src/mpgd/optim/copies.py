@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mpgd.noise.engines import has_numba
 from mpgd.noise.engines.threads import in_parts
-from mpgd.optim.rows import is_simple
+from mpgd.optim.kernel_rows import is_simple
 from mpgd.optim.shards import local
 
 LARGE: Final = 1 << 25  # bytes of parameters that no cache keeps until the next pass

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from mpgd.noise import ChaoticNoise
-from mpgd.noise.counter import make_key
+from mpgd.noise.counter_hash import make_key
 from mpgd.noise.engines import check_integers
 from mpgd.noise.word import MAGNITUDE, NEGATIVE
 from mpgd.optim.loop import PART

@@ -13,7 +13,7 @@ from torch.optim.sgd import sgd
 
 from mpgd.noise.engines import kernel_for
 from mpgd.noise.force import overridden
-from mpgd.optim import checkpoint, operator, rows
+from mpgd.optim import checkpoint, kernel_rows, operator
 from mpgd.optim.creation import ensure_states
 from mpgd.optim.loop import descend_one, keep_direction
 from mpgd.optim.many import descend_many
@@ -359,7 +359,7 @@ class MPGD(Optimizer):
         rest = list(range(len(params)))
         if not torch.compiler.is_compiling() and not isinstance(eta, Tensor):
             gradients: list[Tensor] = [p.grad for p in params]  # type: ignore[misc]
-            rest = rows.step_rows(
+            rest = kernel_rows.step_rows(
                 params, gradients, states, settings, eta, shared, how, fresh=fresh
             )
         for k in rest:

@@ -25,7 +25,7 @@ from mpgd.noise.engines.fused import (
 )
 from mpgd.noise.engines.intrinsics import pointer
 from mpgd.noise.engines.packing import draw_bits, pack_by_chance, pack_nearest, unpack
-from mpgd.noise.rounding import DRIVER
+from mpgd.noise.stochastic_rounding import DRIVER
 from mpgd.optim.kernels import (
     BUFFER,
     FRESH,

@@ -39,7 +39,7 @@ from mpgd.noise.engines.fused import (
 from mpgd.noise.engines.intrinsics import copy_past_cache, fence, pointer, prefetch
 from mpgd.noise.engines.normals import write_normals
 from mpgd.noise.engines.vectors import WIDE
-from mpgd.optim.rows import Row
+from mpgd.optim.kernel_rows import Row
 
 # The columns of a row, by name.
 X: Final = Row._fields.index("x")

@@ -1,6 +1,6 @@
 """Hand the parameters of a group to the GPU's kernel, all in one launch.
 
-The CPU writes the sheet that `mpgd.optim.gpu` describes and sends it in one copy; nothing
+The CPU writes the sheet that `mpgd.optim.gpu_step` describes and sends it in one copy; nothing
 waits for the GPU. The map from programs to blocks depends on the lengths alone, so it is sent once
 and kept. With blocks of 512, two tensors of 700 and 500 elements take three programs:
 
@@ -35,7 +35,7 @@ def launch(
     """Update the rows of parameters of one dtype on one device, and advance their orbits.
 
     Args:
-        rows: one `mpgd.optim.rows.Row` each.
+        rows: one `mpgd.optim.kernel_rows.Row` each.
         lengths: of the parameters.
         dtype: of the parameters.
         device: where they are.
@@ -43,10 +43,10 @@ def launch(
             drivers, c0 before c1; then the four numbers that make a direction of a gradient.
         drivers: the multiplicative and the additive one; one that is not used may be the other.
         start: the first step that is perturbed.
-        uses: which terms there are, as `mpgd.optim.gpu.step_rows` names them.
+        uses: which terms there are, as `mpgd.optim.gpu_step.step_rows` names them.
     """
     from mpgd.noise.engines.gpu import BLOCK
-    from mpgd.optim.gpu import launch_rows
+    from mpgd.optim.gpu_step import launch_rows
 
     places = block_places(lengths, BLOCK, device)
     if len(places):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from mpgd.noise.counter import extend_key_tensor, step_key_tensor
+from mpgd.noise.counter_hash import extend_key_tensor, step_key_tensor
 from mpgd.noise.driver import Driver
 from mpgd.noise.engines import tensor
 from mpgd.optim.loop import PART, descend_one

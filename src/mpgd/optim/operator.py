@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from mpgd.noise.engines import FLOATS, kernel_for
-from mpgd.optim import rows
+from mpgd.optim import kernel_rows
 from mpgd.optim.loop import keep_direction
 from mpgd.optim.orbits import BUFFER, State, count_steps, next_shared
 from mpgd.optim.settings import Current, Settings, check_learning_rate
@@ -130,7 +130,7 @@ def step_group(
     leader = dict(zip(names, shared, strict=True)) if shared else {}
     value = next_shared(leader, settings, eta)
     again = [bool(is_fresh) for is_fresh in fresh]
-    rows.step_rows(xs, others or xs, states, settings, eta, value, how, offsets, again)
+    kernel_rows.step_rows(xs, others or xs, states, settings, eta, value, how, offsets, again)
     count_steps(states, eta)
 
 

@@ -27,8 +27,9 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from mpgd.noise import NoiseState, rounding
-from mpgd.noise.counter import (
+from mpgd.noise import NoiseState
+from mpgd.noise import stochastic_rounding as rounding
+from mpgd.noise.counter_hash import (
     extend_key_tensor,
     flat_index,
     hash_elements,

@@ -1,6 +1,6 @@
 """Stochastic rounding of one tensor, and of what another optimizer wrote.
 
-`mpgd.noise.rounding` says how a number is rounded. Here the elements of a tensor are found, also of
+`stochastic_rounding` says how a number is rounded. Here the elements of a tensor are found, also of
 a DTensor, and the fastest engine is asked; all of them give the same bits.
 """
 
@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mpgd.noise import rounding
-from mpgd.noise.counter import flat_index, hash_elements, make_key, step_key
+from mpgd.noise import stochastic_rounding as rounding
+from mpgd.noise.counter_hash import flat_index, hash_elements, make_key, step_key
 from mpgd.noise.engines import kernel_for
 from mpgd.noise.engines.threads import in_parts
 from mpgd.optim.shards import like, local, place_of

@@ -18,11 +18,11 @@ from torch import Tensor
 from torch._compile import _disable_dynamo
 
 from mpgd.noise import ChaoticNoise, GaussianNoise, Noise, StableNoise
-from mpgd.noise.counter import make_key, seed_of
+from mpgd.noise.counter_hash import make_key, seed_of
 from mpgd.noise.driver import Driver
 from mpgd.noise.engines import check_engine, check_kernel
 from mpgd.noise.force import check_force, effective_sizes
-from mpgd.noise.rounding import is_half
+from mpgd.noise.stochastic_rounding import is_half
 from mpgd.parameters import (
     FIRST_SIGNS,
     SIGN_RULES,

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mpgd.noise.counter import make_key
+from mpgd.noise.counter_hash import make_key
 from mpgd.optim.numbering import ordinals_of
 from mpgd.optim.orbits import BUFFER, Group, State, orbit_name
 from mpgd.optim.settings import TWIN, Settings

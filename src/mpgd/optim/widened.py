@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from mpgd.noise.counter import extend_key, step_key
-from mpgd.noise.rounding import DRIVER, is_half
+from mpgd.noise.counter_hash import extend_key, step_key
+from mpgd.noise.stochastic_rounding import DRIVER, is_half
 from mpgd.optim.rounding import round_part
 from mpgd.optim.shards import are_overlapping, local
 

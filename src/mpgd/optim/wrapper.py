@@ -20,8 +20,8 @@ from torch import Tensor
 from torch._compile import _disable_dynamo
 from torch.optim import Optimizer
 
-from mpgd.noise.rounding import is_half
-from mpgd.optim import checkpoint, operator, rows
+from mpgd.noise.stochastic_rounding import is_half
+from mpgd.optim import checkpoint, kernel_rows, operator
 from mpgd.optim.copies import copied
 from mpgd.optim.creation import ensure_states
 from mpgd.optim.descent import MPGD, step_size
@@ -312,7 +312,7 @@ class Perturbed(Optimizer):
         moved = [wide.stand_ins.get(p, p) for p in params]
         if not torch.compiler.is_compiling() and not isinstance(eta, Tensor):
             before = [old.get(p, local(x)) for p, x in zip(params, moved, strict=True)]
-            rest = rows.step_rows(moved, before, states, settings, eta, shared, None)
+            rest = kernel_rows.step_rows(moved, before, states, settings, eta, shared, None)
         for k in rest:
             active = is_active(states[k]["step"], settings, eta)
             if active is not False:  # a tensor while compiling, which then chooses by itself

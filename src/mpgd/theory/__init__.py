@@ -1,36 +1,49 @@
-"""The paper's theorems, made runnable, and what a laminar phase does at a finite step."""
+"""The paper's theorems, made runnable, and what noise does at a finite step size.
 
-from mpgd.theory.crossing import crossing_time
-from mpgd.theory.dependence import DependenceWarning
-from mpgd.theory.dimension import Dimension, trajectory_dimension
-from mpgd.theory.exits import ExitRate, exit_rate
+phases/           laminar phases: force, decay, exit rates, stability
+tails/            tail index and dimension of a trajectory
+implicit/         Theorem 4.3
+generalization/   Theorem 4.2
+"""
+
 from mpgd.theory.generalization import (
     GeneralizationBound,
+    TopologicalBound,
     WorstGap,
+    gaussian_information,
     generalization_bound,
-    worst_gap,
-)
-from mpgd.theory.heavy_tailed import (
     heavy_tailed_bound,
     heavy_tailed_estimate,
     heavy_tailed_information,
-)
-from mpgd.theory.implicit import ImplicitRegularizer, implicit_regularizer
-from mpgd.theory.information import (
-    gaussian_information,
     information_from_samples,
-    mutual_information,
-    renyi_divergence,
-)
-from mpgd.theory.phases import Levels, decay_of, force_of, levels, phase_tail
-from mpgd.theory.stability import Stability, growth_exponent, stability
-from mpgd.theory.tails import TailIndex, tail_index
-from mpgd.theory.topology import (
-    TopologicalBound,
     lifetime_sum,
     magnitude,
+    mutual_information,
     positive_magnitude,
+    renyi_divergence,
     topological_bound,
+    worst_gap,
+)
+from mpgd.theory.implicit import ImplicitRegularizer, implicit_regularizer
+from mpgd.theory.phases import (
+    ExitRate,
+    Levels,
+    Stability,
+    crossing_time,
+    decay_of,
+    exit_rate,
+    force_of,
+    growth_exponent,
+    levels,
+    phase_tail,
+    stability,
+)
+from mpgd.theory.tails import (
+    DependenceWarning,
+    Dimension,
+    TailIndex,
+    tail_index,
+    trajectory_dimension,
 )
 
 __all__ = [

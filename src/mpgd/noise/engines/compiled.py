@@ -69,8 +69,8 @@ def imports(text: str) -> list[str]:
     """Return the modules that a source may import; a name in a module counts as one.
 
     Examples:
-        >>> imports("from mpgd.noise import counter, driver")
-        ['mpgd.noise', 'mpgd.noise.counter', 'mpgd.noise.driver']
+        >>> imports("from mpgd.noise import counter_hash, driver")
+        ['mpgd.noise', 'mpgd.noise.counter_hash', 'mpgd.noise.driver']
     """
     found = []
     for base, names, plain in IMPORT.findall(text):

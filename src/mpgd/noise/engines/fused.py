@@ -19,7 +19,7 @@ from torch import Tensor
 
 from mpgd.maps.rows import BEND_BITS
 from mpgd.maps.tables import RETURN_ROW_BITS
-from mpgd.noise.counter import MULTIPLIER, STRIDE
+from mpgd.noise.counter_hash import MULTIPLIER, STRIDE
 from mpgd.noise.driver import Driver
 from mpgd.noise.engines.compiled import inlined, jitted
 from mpgd.noise.engines.intrinsics import (
@@ -69,32 +69,32 @@ _ZERO, _UNIT = _u(0), _u(1)
 
 @inlined
 def hash_round(h: Any) -> Any:
-    """Return a word after one round of the hash in `mpgd.noise.counter`."""
+    """Return a word after one round of the hash in `mpgd.noise.counter_hash`."""
     return (h ^ (h >> _HALF)) * _MULTIPLIER
 
 
 @inlined
 def mixed(h: Any) -> Any:
-    """`mpgd.noise.counter.mix`."""
+    """`mpgd.noise.counter_hash.mix`."""
     h = hash_round(hash_round(h))
     return h ^ (h >> _HALF)
 
 
 @inlined
 def hash_element(index: Any, key: Any, salt: Any) -> Any:
-    """`mpgd.noise.counter.hash_elements`."""
+    """`mpgd.noise.counter_hash.hash_elements`."""
     return hash_round(hash_round(((index ^ key) * _MULTIPLIER) ^ salt))
 
 
 @inlined
 def step_key(key: Any, step: Any) -> Any:
-    """`mpgd.noise.counter.step_key`."""
+    """`mpgd.noise.counter_hash.step_key`."""
     return mixed(key + step * _STRIDE)
 
 
 @inlined
 def driver_key(key: Any, number: Any) -> Any:
-    """Return the key of a tensor's driver, `mpgd.noise.counter.extend_key`."""
+    """Return the key of a tensor's driver, `mpgd.noise.counter_hash.extend_key`."""
     return mixed((key + _STRIDE) ^ number)
 
 

@@ -2,7 +2,7 @@
 
 They are those of `mpgd.noise.engines.tensor`, operation for operation. The bits of what is made of
 them would change if a multiplication and an addition were fused into one rounding, so every launch
-says ``enable_fp_fusion=False``. `mpgd.optim.gpu` has the step of an optimizer. These two files
+says ``enable_fp_fusion=False``. `mpgd.optim.gpu_step` has the step of an optimizer. These two files
 import triton; one of that name beside them would be confused with the package.
 
 Import this module only where triton is installed; `mpgd.noise.engines.has_triton` tells.
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from mpgd.maps.rows import BEND_BITS, INPUT_BITS, POINT_BITS, POSITION_BITS
 from mpgd.maps.tables import RETURN_ROW_BITS
-from mpgd.noise.counter import SIGNED_MULTIPLIER, SIGNED_STRIDE
+from mpgd.noise.counter_hash import SIGNED_MULTIPLIER, SIGNED_STRIDE
 from mpgd.noise.driver import Driver
 from mpgd.noise.word import (
     DITHER_BITS,
@@ -74,19 +74,19 @@ def _mixed(h):
 
 @triton.jit
 def hash_element(index, key, salt):
-    """`mpgd.noise.counter.hash_elements`."""
+    """`mpgd.noise.counter_hash.hash_elements`."""
     return _hash_round(_hash_round(((index ^ key) * _MULTIPLIER) ^ salt))
 
 
 @triton.jit
 def step_key(key, step):
-    """`mpgd.noise.counter.step_key`."""
+    """`mpgd.noise.counter_hash.step_key`."""
     return _mixed(key + step * _STRIDE)
 
 
 @triton.jit
 def driver_key(key, number):
-    """Return the key of a tensor's driver, `mpgd.noise.counter.extend_key`."""
+    """Return the key of a tensor's driver, `mpgd.noise.counter_hash.extend_key`."""
     return _mixed((key + _STRIDE) ^ number)
 
 

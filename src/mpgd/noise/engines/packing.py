@@ -1,7 +1,7 @@
 """Halves in numba's kernels: 16 bits become a float32 exactly, and a float32 becomes 16 bits.
 
 Numba has no arithmetic of half types on a CPU, so both ways are integer arithmetic on the bits, in
-loops that LLVM turns into vector code. `mpgd.noise.rounding` explains the bits and the two ways to
+loops that LLVM turns into vector code. `stochastic_rounding` explains the bits and the two ways to
 round. Nearest rounding adds half of the last place, less one where that place is even.
 
 Import this module only where numba is installed; `mpgd.noise.engines.has_numba` tells.
@@ -17,7 +17,7 @@ from mpgd.noise.engines.compiled import inlined, jitted
 from mpgd.noise.engines.fused import BLOCK, Floats, Words, hash_element, in_lanes
 from mpgd.noise.engines.intrinsics import hash_eight
 from mpgd.noise.engines.vectors import WIDE
-from mpgd.noise.rounding import (
+from mpgd.noise.stochastic_rounding import (
     BFLOAT_CUT,
     BFLOAT_INFINITY,
     BFLOAT_NAN,

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mpgd.maps.rows import BEND_BITS, INPUT_BITS, POINT_BITS, POSITION_BITS
 from mpgd.noise.capped import CappedLaw
-from mpgd.noise.counter import derived_key, flat_index, hash_elements, upper_bits
+from mpgd.noise.counter_hash import derived_key, flat_index, hash_elements, upper_bits
 from mpgd.noise.driver import Driver, Table
 from mpgd.noise.word import (
     DITHER_BITS,

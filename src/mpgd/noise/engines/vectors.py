@@ -25,7 +25,7 @@ from numba import types
 
 from mpgd.maps.rows import BEND_BITS, INPUT_BITS
 from mpgd.maps.tables import RETURN_ROW_BITS
-from mpgd.noise.counter import MULTIPLIER
+from mpgd.noise.counter_hash import MULTIPLIER
 from mpgd.noise.word import (
     DRAWN_SHIFT,
     FAR,

@@ -1,0 +1,63 @@
+"""Stochastic rounding to bfloat16 and float16, from the counter hash.
+
+Nearest rounding loses an update that is smaller than half a place of the last digit: a bfloat16 has
+8 digits, so a step below 1/512 of a weight leaves it as it is, however many such steps there are.
+Here y goes to one of its two neighbours, to the upper one with the chance that makes the mean y:
+
+    r = 31 bits of the hash of (key, element, step)
+    bits of |y| + (r shifted to the places that a half does not have), then these places are cut off
+
+That is exact: of 2^16 equally likely r, as many carry as the cut places say. Of a float16 below
+2^-14 more than 31 places may be cut; the chance is then right to 2^-31. A finite number becomes
+infinite only where rounding to nearest makes it so; infinities and NaN stay what they are.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from mpgd.noise.counter_hash import upper_bits
+
+DRIVER: Final = 4  # drivers 0 to 3 are the noises and their twins
+RANDOM_BITS: Final = 31
+SIGN, MAGNITUDE, MANTISSA, IMPLICIT = 0x80000000, 0x7FFFFFFF, 0x7FFFFF, 0x800000
+BFLOAT_CUT, BFLOAT_INFINITY, BFLOAT_NAN = 16, 0x7F80, 0x7FC0  # places that a half does not have
+FLOAT_CUT, FLOAT_INFINITY, FLOAT_NAN = 13, 0x7C00, 0x7E00
+LEAST_EXPONENT: Final = 113  # the biased exponent of 2^-14, where the normal numbers of float16 end
+EXPONENT_SHIFT: Final = 112 << 10  # between the exponents of float32 and of float16
+HALVES: Final = (torch.bfloat16, torch.float16)
+
+
+def is_half(dtype: torch.dtype) -> bool:
+    """Return whether numbers of ``dtype`` have 16 bits."""
+    return dtype in HALVES
+
+
+def rounded(y: Tensor, h: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return float32 numbers rounded to a half type by the hashes of their elements, int64."""
+    bits = y.view(torch.int32).to(torch.int64)
+    a, r = bits & MAGNITUDE, upper_bits(h, RANDOM_BITS)
+    if dtype == torch.bfloat16:
+        k, infinity = (a + (r >> (RANDOM_BITS - BFLOAT_CUT))) >> BFLOAT_CUT, BFLOAT_INFINITY
+    else:
+        k, infinity = _float16(a, r), FLOAT_INFINITY
+    sign = (bits >> 16) & (SIGN >> 16)
+    halves = (k | sign).to(torch.int16).view(dtype)
+    return torch.where(k < infinity, halves, y.to(dtype))
+
+
+def _float16(a: Tensor, r: Tensor) -> Tensor:
+    """Return the magnitudes of float16 at the magnitudes ``a`` of float32.
+
+    Below 2^-14 the places of a float16 no longer move with the exponent, so more of them are cut.
+    """
+    exponent = a >> 23
+    is_normal = exponent >= LEAST_EXPONENT
+    cut = (LEAST_EXPONENT + FLOAT_CUT - exponent).clamp(min=FLOAT_CUT)
+    small = ((a & MANTISSA) | IMPLICIT) >> (cut - RANDOM_BITS).clamp(0, 31)
+    cut = cut.clamp(max=RANDOM_BITS)
+    k = (torch.where(is_normal, a, small) + (r >> (RANDOM_BITS - cut))) >> cut
+    return torch.where(is_normal, k - EXPONENT_SHIFT, k)

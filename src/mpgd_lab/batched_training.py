@@ -1,0 +1,200 @@
+"""Many runs of one shape trained at once, each perturbed as it asks and as it would be alone.
+
+    x' = x - eta grad(x) - m x + n,     m = mu eta^gamma v1,     n = sigma eta^gamma v2
+
+The parameters of all runs are one matrix (run, element). A run's hyperparameters name its noise,
+see `banks.bank`; with ``batch`` it descends on random mini-batches of that size.
+Noise does not depend on who trains beside a run, in bits; parameters do not to rounding, which
+only in float64 stays small. torch cuts large products among its threads, which changes the last
+bits: so a run is trained on one thread, whoever trains it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from mpgd.noise.engines import has_numba
+from mpgd.optim.update import descended
+from mpgd_lab.banks.bank import Shapes, Source, perturbations
+from mpgd_lab.data.sources import Split
+from mpgd_lab.nets.backprop import IN_PLACE, Backpropagation
+from mpgd_lab.nets.layout import Examples, Layout, Loss, gradients, mean_square
+from mpgd_lab.store import Run
+
+Gradient = Callable[[Tensor], tuple[Tensor, Tensor]]
+Found = tuple[dict[str, Any], dict[str, Any]]  # metrics, curves
+Result = tuple[Run, Mapping[str, Any], Mapping[str, Any]]
+
+MOMENTS: Final = 50  # of a curve
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What is trained."""
+
+    layout: Layout  # the shape of the nets
+    split: Split  # the data, in the precision of the training
+    loss: Loss  # of outputs (net, example) and targets (example,), one number for each net
+    start: torch.dtype = torch.float64  # the precision in which nets are initialised
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What a training leaves."""
+
+    before: Tensor  # parameters before the last step, (run, element)
+    after: Tensor  # parameters after it
+    moments: list[int]  # the steps at which the curve was taken
+    curve: Tensor  # what ``gradient`` returned beside the gradient at those steps, (moment, run)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep torch to one thread meanwhile: bits do not follow the machine, nor who trains.
+
+    Examples:
+        >>> with one_thread():
+        ...     torch.get_num_threads()
+        1
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def train(problem: Problem, runs: Sequence[Run]) -> Trained:
+    """Train one net for every run; they share ``eta``, ``steps``, ``stop`` and ``batch``."""
+    layout, dtype = problem.layout, problem.split.x_train.dtype
+    x = layout.initial([run.seed for run in runs], problem.start).to(dtype)
+    stochastic = runs[0].hyperparameters.get("batch")
+    gradient = mini_batch(problem, runs) if stochastic else full_batch(problem)
+    return descend(x, runs, layout.shapes, gradient, layout)
+
+
+def descend(
+    x: Tensor, runs: Sequence[Run], shapes: Shapes, gradient: Gradient, layout: Layout | None = None
+) -> Trained:
+    """Take all steps of all runs from ``x`` (run, element), whose tensors have these ``shapes``.
+
+    ``gradient`` returns a number to watch (run,) and the gradients (run, element). ``layout`` is
+    that of the nets, if they are nets; only the authors' Gaussian asks.
+    """
+    h = common(runs)
+    eta, steps, stop = h["eta"], h["steps"], h["stop"] or h["steps"]
+    sources = perturbations(runs, shapes, x.dtype, layout)
+    noise = _Perturbation(x, sources) if sources else None
+    every, moments, curve, before = max(1, steps // MOMENTS), [], [], x
+
+    def step(x: Tensor, g: Tensor, k: int) -> Tensor:
+        m, n = noise.next() if noise and k < stop else (None, None)
+        return descended(x, g, eta, m, n)
+
+    for k, (following, watched) in enumerate(walk(x, gradient, step, steps)):
+        if k % every == 0 or k == steps - 1:
+            moments.append(k)
+            curve.append(watched)
+        before, x = x, following
+    return Trained(before, x, moments, torch.stack(curve))
+
+
+def walk(
+    x: Any,
+    gradient: Callable[[Any], tuple[Any, Any]],
+    step: Callable[[Any, Any, int], Any],
+    steps: int,
+) -> Iterator[tuple[Any, Any]]:
+    """Yield after every step where it led, and what was watched before it.
+
+    ``gradient`` returns what is watched, and the gradient; ``step`` returns x' from x, the gradient
+    and the number of the step.
+    """
+    for k in range(steps):
+        watched, g = gradient(x)
+        x = step(x, g, k)
+        yield x, watched
+
+
+def common(runs: Sequence[Run]) -> dict[str, Any]:
+    """Return the settings all runs share; runs that do not share them are an error."""
+    names = ("eta", "steps", "stop", "batch")
+    shared = [{name: run.hyperparameters.get(name) for name in names} for run in runs]
+    if any(other != shared[0] for other in shared):
+        raise ValueError(f"runs trained together must share {', '.join(names)}, got {shared}")
+    return shared[0]
+
+
+class _Perturbation:
+    """m and n of all runs, zero where a run has no noise."""
+
+    def __init__(self, x: Tensor, sources: Sequence[Source]) -> None:
+        self.m, self.n = torch.zeros_like(x), torch.zeros_like(x)
+        self.parts = [(source, _place(source.rows)) for source in sources]
+
+    def next(self) -> tuple[Tensor, Tensor]:
+        """Return the terms of this step; the next call overwrites them."""
+        for source, place in self.parts:
+            self.m[place], self.n[place] = source.next()
+        return self.m, self.n
+
+
+def _place(rows: Tensor) -> slice | Tensor:
+    """Return neighbouring rows as a slice, which is quicker."""
+    first, last = int(rows[0]), int(rows[-1])
+    return slice(first, last + 1) if last - first + 1 == len(rows) else rows
+
+
+def full_batch(problem: Problem) -> Gradient:
+    """Return the gradient on all of the training data."""
+    split = problem.split
+    gradient = gradient_of(problem, len(split.x_train))
+    examples = Examples.of(split.x_train, split.y_train)
+    return lambda x: gradient(x, examples)
+
+
+def mini_batch(problem: Problem, runs: Sequence[Run]) -> Gradient:
+    """Return the gradient on a mini-batch of each run's own."""
+    split, size = problem.split, runs[0].hyperparameters["batch"]
+    batches = [minibatches(run.seed, len(split.x_train), size) for run in runs]
+    gradient = gradient_of(problem, size)
+
+    def next_gradient(x: Tensor) -> tuple[Tensor, Tensor]:
+        chosen = torch.stack([next(batch) for batch in batches])
+        return gradient(x, Examples.of(split.x_train[chosen], split.y_train[chosen]))
+
+    return next_gradient
+
+
+def gradient_of(
+    problem: Problem, examples: int
+) -> Callable[[Tensor, Examples], tuple[Tensor, Tensor]]:
+    """Return the gradient in closed form where we have one, else by autograd."""
+    layout, loss, dtype = problem.layout, problem.loss, problem.split.x_train.dtype
+    if is_shallow(layout, loss, dtype):
+        from mpgd_lab.nets.shallow import shallow_gradient
+
+        return shallow_gradient
+    if IN_PLACE.keys() >= set(layout.activations):
+        return Backpropagation(layout, loss, examples, dtype)
+    return lambda x, own: gradients(lambda p: loss(layout.forward(p, own.inputs), own.targets), x)
+
+
+def is_shallow(layout: Layout, loss: Loss, dtype: torch.dtype) -> bool:
+    """Return whether the compiled gradient of `nets.shallow` can be used here."""
+    one_layer = len(layout.widths) == 3 and layout.widths[-1] == 1
+    functions = (layout.hidden, layout.output, loss) == (torch.relu, None, mean_square)
+    return one_layer and functions and dtype == torch.float64 and has_numba()
+
+
+def minibatches(seed: int, count: int, size: int) -> Iterator[Tensor]:
+    """Yield the examples of each step for ever: a new random order for every pass."""
+    generator = torch.Generator().manual_seed(seed)
+    while True:
+        order = torch.randperm(count, generator=generator)
+        yield from order[: count - count % size].view(-1, size)

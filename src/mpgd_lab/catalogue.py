@@ -1,0 +1,128 @@
+"""The catalogue of studies: their names, one line about each, and how one is loaded."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from mpgd.parameters import check_choice
+
+if TYPE_CHECKING:
+    from mpgd_lab.experiment import Experiment
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of the catalogue: what an experiment is about, and its folder if named otherwise."""
+
+    title: str
+    module: str | None = None
+
+
+EXPERIMENTS: Final = {
+    "noise": Entry("Figure 1: an orbit, its values and their sums, for both sign rules", "driver"),
+    "valley": Entry("Section 5.1: descent in a widening valley, the trace of the Hessian"),
+    "airfoil": Entry("Tables on airfoil self-noise: test RMSE and RMSE gap"),
+    "ecg": Entry("Tables on ECG5000: test accuracy"),
+    "digits": Entry(
+        "A small net on scikit-learn's digits, all schemes: real training, no download"
+    ),
+    "audit": Entry("What each deviation of the authors' scripts does to airfoil, ecg and valley"),
+    "cifar10": Entry("Table on CIFAR-10: accuracy of a full-batch ResNet-18; see --size"),
+    "cifar10_step": Entry("One step of that table's full recipe, timed", "cifar10.one_step"),
+    "limit": Entry("Theorem 4.1: convergence of MPGD to its Marcus equation as m grows"),
+    "implicit": Entry(
+        "Theorem 4.3: the coefficient of eps^2, as printed and completed, against simulation"
+    ),
+    "generalization": Entry(
+        "Theorem 4.2: gap, tail index, dimension and Hessian trace against gamma"
+    ),
+    "escape": Entry(
+        "Wells left at a finite step: force, threshold, rates, and which of two wells is preferred"
+    ),
+    "compare": Entry("Where does MPGD help? Tuned methods on functions, small data, pruning"),
+    "levels": Entry("The paper's settings as force and decay, what they do, and a recipe"),
+    "steps": Entry("Section 5's remark on step sizes, and F.1's on lower levels, put to the test"),
+}
+PROTOCOLS: Final = ("text", "corrected", "released")
+USUAL: Final = ("corrected", "released")  # those that are run where none is named
+
+
+def check_protocol(name: str) -> str:
+    """Return a protocol's name, or raise; ``paper`` is what ``corrected`` was called once.
+
+    Examples:
+        >>> check_protocol("text")
+        'text'
+    """
+    if name == "paper":
+        raise ValueError(
+            "protocol 'paper' is now 'corrected' (fresh signs); 'text' is the paper to the letter"
+        )
+    check_choice("protocol", name, PROTOCOLS)
+    return name
+
+
+def find(names: Sequence[str]) -> list[str]:
+    """Return the experiments of these names, all of them for no name, in their usual order.
+
+    A name that ends in ``.py`` is a file that holds an experiment; files come last.
+    """
+    files = [name for name in names if is_file(name)]
+    for name in names:
+        if name not in EXPERIMENTS and name not in files:
+            close = difflib.get_close_matches(name, EXPERIMENTS, n=1)
+            hint = (
+                f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(EXPERIMENTS)}"
+            )
+            raise ValueError(f"no experiment is named {name!r}; {hint}")
+    return [name for name in EXPERIMENTS if name in names or not names] + files
+
+
+def is_file(name: str) -> bool:
+    """Return whether a name is that of a Python file."""
+    return name.endswith(".py")
+
+
+def load(name: str) -> Experiment:
+    """Return an experiment of the catalogue or of a file; only now is its module imported."""
+    if is_file(name):
+        return load_file(Path(name))
+    place = EXPERIMENTS[name].module or name
+    found: Experiment = import_module(f"mpgd_lab.studies.{place}").EXPERIMENT
+    return found
+
+
+def load_file(path: Path) -> Experiment:
+    """Return the ``EXPERIMENT`` in a Python file, which workers can import too."""
+    path = path.resolve()
+    if not path.is_file():
+        raise ValueError(f"an experiment's file must exist, got {str(path)!r}")
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    try:
+        module = import_module(path.stem)
+    except SyntaxError as mistake:
+        raise ValueError(f"{path}, line {mistake.lineno}: {mistake.msg}") from mistake
+    except SystemExit as leaving:
+        raise ValueError(f"{path} must not end the program, got {leaving!r}") from leaving
+    if Path(module.__file__ or "").resolve() != path:
+        raise ValueError(f"{path} has the name of another module; give it a name of its own")
+    found: Any = getattr(module, "EXPERIMENT", None)
+    if not isinstance(found, import_module("mpgd_lab.experiment").Experiment):
+        raise ValueError(
+            f"{path} must define EXPERIMENT, an mpgd_lab.experiment.Experiment, got {found!r}"
+        )
+    if found.name != path.stem or found.name in EXPERIMENTS:
+        raise ValueError(f"{path}: its experiment must be named {path.stem!r}, got {found.name!r}")
+    return cast("Experiment", found)
+
+
+def catalogue() -> list[Experiment]:
+    """Return all experiments of this package."""
+    return [load(name) for name in EXPERIMENTS]

@@ -1,0 +1,401 @@
+"""The command line: parsing, progress and exit codes.
+
+Each command is a frozen dataclass that `tyro` fills from the arguments, and its ``run``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import io
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import redirect_stderr
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import mpgd
+from mpgd.files import cache_folder, check_place
+from mpgd.parameters import check_integer
+from mpgd_lab.catalogue import EXPERIMENTS, PROTOCOLS, USUAL, check_protocol, find, load
+from mpgd_lab.endings import (
+    FAILED,
+    INTERRUPTED,
+    OK,
+    UNREAD,
+    USAGE,
+    UsageError,
+    fail,
+    termination,
+    usage_errors,
+)
+from mpgd_lab.store import installed, versions
+from mpgd_lab.terminal import Terminal, show
+
+if os.environ.get("NO_COLOR"):  # which tyro does not know, but it reads this when imported
+    os.environ["PYTHON_TYRO_ANSI_CODES"] = "False"
+try:
+    import tyro
+except ImportError:
+    sys.exit('mpgd: the command line needs tyro: pip install "mpgd[lab]"')
+
+if TYPE_CHECKING:
+    from mpgd_lab.experiment import Experiment
+
+_arg: Any = partial(tyro.conf.arg, help_behavior_hint="")  # whose default is told by its help
+FLAG: Final = _arg()
+
+HELP: Final = """Gradient descent with chaotic, heavy-tailed perturbations.
+
+Examples:
+  mpgd reproduce                            all experiments and their report, into ./results
+  mpgd reproduce noise --out figures        one of them
+  mpgd reproduce airfoil --seeds 100 --workers 2 --data DIR
+  mpgd report results -o report.html        one page with everything that was run
+  mpgd report --published                   the same of the results that come with the package
+  mpgd lab                                  sliders for every parameter, in your browser
+  mpgd noise --gamma 0.7 --beta 0.5         constants of a noise, distance to its limit
+  mpgd noise --gamma 0.7 --plot noise.png   the same as a figure
+  mpgd info --json                          versions and folders, for a script
+  mpgd completion bash                      completion at the Tab key; its --help says how
+  mpgd --version
+
+Exit codes:
+  0    done
+  1    a run failed
+  2    wrong arguments
+  130  Ctrl-C, 143 terminated; finished runs are kept and not run again
+  141  the reader of the output closed the pipe
+
+Environment:
+  NO_COLOR=1         no colours
+  MPGD_TRACEBACK=1   show where an error came from
+  MPGD_CACHE, MPGD_DATA   folders of tables and of data sets"""
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """Run the paper's experiments; what is finished is not run again."""
+
+    names: Annotated[
+        tyro.conf.Positional[tuple[str, ...]],
+        _arg(
+            metavar="[NAMES ...]",
+            help="Experiments to run; if none is named, all whose data is found. There are: "
+            f"{', '.join(EXPERIMENTS)}. A file such as my_study.py may hold another.",
+        ),
+    ] = ()
+    protocol: Annotated[
+        tyro.conf.UseAppendAction[tuple[str, ...]],
+        _arg(
+            metavar="NAME[,NAME]",
+            help="Protocols to run; may be repeated. text: the paper to the letter; corrected: the "
+            "same with fresh signs; released: as the authors' scripts do. By default "
+            f"{','.join(USUAL)}.",
+        ),
+    ] = ()
+    seeds: int = 5
+    """Seeds of every scheme, from 1 on, where an experiment trains."""
+    data: Annotated[Path | None, _arg(metavar="DIR")] = None
+    """Folder of the data sets; looked into before MPGD_DATA and the cache."""
+    workers: int = 1
+    """Processes that train."""
+    cluster: Annotated[str | None, _arg(metavar="ADDRESS")] = None
+    """Address of a Dask scheduler that trains instead, such as tcp://host:8786."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where cifar10 trains."""
+    size: Literal["tiny", "reduced", "full"] = "tiny"
+    """How much of cifar10: tiny is a smoke test, reduced takes hours, full wants a GPU."""
+    out: Path = Path("results")
+    """Folder for the report, and for results in its `runs`."""
+    published: Annotated[bool, FLAG] = False
+    """Begin with the results that come with the package, and train only what they lack."""
+    quiet: Annotated[bool, FLAG] = False
+    """Print nothing but errors, and with --json the summary."""
+    json: Annotated[bool, FLAG] = False
+    """Print a summary as JSON at the end; everything else goes to standard error."""
+
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        """The protocols to run, in their usual order."""
+        asked = [check_protocol(name) for part in self.protocol for name in part.split(",")]
+        return tuple(name for name in PROTOCOLS if name in asked) or USUAL
+
+    def run(self) -> None:
+        """Run the experiments one after the other, and write the report."""
+        from mpgd_lab.archive import restore
+        from mpgd_lab.plan import announce, check_options, must_compile
+        from mpgd_lab.runner import Context, reproduce
+
+        began, left_out = time.perf_counter(), {}
+        terminal = Terminal(self.quiet, sys.stderr if self.json else None)
+        with usage_errors():
+            names = find(self.names)
+            studies = [load(name) for name in names]
+            where = (self.workers, self.cluster, self.device, self.size)
+            context = Context(self.out, terminal, self.protocols, self.seeds, self.data, *where)
+            check_options(studies, context)
+        context.store.check_writable()
+        if not self.names:
+            found = {study.name: study.lacks(self.data) for study in studies}
+            left_out = {name: reason for name, reason in found.items() if reason}
+            studies = [study for study in studies if study.name not in left_out]
+        if self.published:
+            terminal.say("unpacking the results that come with the package, one file for each run")
+            taken = restore(context.store, {name for study in studies for name in study.uses})
+            terminal.say(f"{taken:,} runs taken from the results that come with the package")
+        dues = announce(studies, context)
+        terminal.plan(dues)
+        if any(due.runs for due in dues) and must_compile():
+            terminal.say("numba compiles for this machine first, once; half a minute or so")
+        for reason in left_out.values():
+            terminal.say(reason)
+        for study in studies:
+            terminal.begin(study.name)
+            terminal.say(f"{study.name}: {study.title}")
+            reproduce(study, context)
+        own = [study for study in studies if study.name not in EXPERIMENTS]
+        written = write_report(self.out, self.out / "report.html", terminal, own)
+        if self.json:
+            ran = [name for name in names if name not in left_out]
+            facts = {"out": str(self.out), "experiments": ran, "left_out": left_out}
+            show(facts | {"seconds": time.perf_counter() - began, "report": written}, as_json=True)
+
+
+@dataclass(frozen=True)
+class Report:
+    """Write one page with all results of a folder: figures, tables and verdicts."""
+
+    folder: Annotated[tyro.conf.Positional[Path | None], _arg(metavar="[DIR]")] = None
+    """Folder that `mpgd reproduce` wrote to, by default results."""
+    output: Annotated[Path | None, _arg(metavar="FILE", aliases=["-o"])] = None
+    """What to write: .html is one page, .md a document, a name without an ending a folder of them;
+    by default DIR/report.html."""
+    study: Annotated[tuple[Path, ...], _arg(metavar="FILE ...")] = ()
+    """Files that hold experiments of your own, whose sections are shown too."""
+    published: Annotated[bool, FLAG] = False
+    """Show the results that come with the package; nothing is trained and no data is read."""
+    publish: Annotated[Path | None, _arg(metavar="FILE")] = None
+    """Write the folder's results to one compressed file instead of a page."""
+    quiet: Annotated[bool, FLAG] = False
+    """Print nothing but errors."""
+    json: Annotated[bool, FLAG] = False
+    """Print what was written as JSON."""
+
+    def run(self) -> None:
+        """Write the page."""
+        terminal = Terminal(self.quiet or self.json)
+        with usage_errors():
+            if self.published and self.publish:
+                raise ValueError("--published reads what --publish writes; give one of them")
+            if self.published and self.folder:
+                raise ValueError(
+                    "--published shows the results that come with the package; leave out "
+                    f"{str(self.folder)!r}, or --published"
+                )
+            own = self.folder or Path("results")
+            if self.publish:
+                written = publish(own, self.publish, terminal)
+            else:
+                studies = [load(str(file)) for file in self.study]
+                folder = None if self.published else own
+                output = self.output or (folder or Path()) / "report.html"
+                written = write_report(folder, output, terminal, studies)
+        if self.json:
+            show(written, as_json=True)
+
+
+@dataclass(frozen=True)
+class Lab:
+    """Open a page with sliders: descent in wells and valley, the orbit and its sums, live."""
+
+    port: Annotated[int | None, _arg(metavar="N")] = None
+    """Where to listen on this machine; by default 8642, or any free port if that is taken."""
+    no_browser: Annotated[bool, FLAG] = False
+    """Print the address and open no browser."""
+
+    def run(self) -> None:
+        """Serve the page until Ctrl-C."""
+        if self.port is not None:
+            with usage_errors():
+                check_integer("port", self.port, 0, 65535)
+        from mpgd_lab.lab import serve
+
+        serve(self.port, Terminal().say, not self.no_browser)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Show the constants of a chaotic noise and how near its sums are to the stable limit."""
+
+    gamma: float = 0.6
+    """Intermittency exponent, in (0.5, 0.99]; the tail index is alpha = 1/gamma."""
+    beta: float = 0.0
+    """Skewness of the limit, in [-1, 1]."""
+    steps: int = 1000
+    """Values in each sum."""
+    count: int = 10_000
+    """Number of sums."""
+    seed: int = 0
+    """A non-negative integer."""
+    signs: Literal["fresh", "product"] = "fresh"
+    """A fresh sign after each visit to Z, or the product of all so far, as the paper prints it."""
+    plot: Annotated[Path | None, _arg(metavar="FILE")] = None
+    """Write a figure to this file: .png, .pdf or .svg."""
+    json: Annotated[bool, FLAG] = False
+    """Print the numbers as JSON."""
+
+    def run(self) -> None:
+        """Print the numbers and write the figure."""
+        from mpgd_lab.studies.driver.training import describe, plot
+
+        with usage_errors():
+            if self.plot and self.plot.suffix not in PLOTS:
+                raise ValueError(f"plot must end in {', '.join(PLOTS)}, got {str(self.plot)!r}")
+            noise = mpgd.ChaoticNoise(self.gamma, self.beta, self.signs)
+            if self.plot:
+                check_place(self.plot)
+            numbers = describe(noise, self.steps, self.count, self.seed)
+            if self.plot:
+                plot(noise, self.steps, self.count, self.seed, self.plot)
+        show(numbers, self.json)
+
+
+@dataclass(frozen=True)
+class Info:
+    """Show versions, engines, threads and folders."""
+
+    json: Annotated[bool, FLAG] = False
+    """Print as JSON."""
+
+    def run(self) -> None:
+        """Print what this installation is."""
+        import torch
+
+        from mpgd.noise.engines import has_numba, has_triton
+
+        data = Path(os.environ.get("MPGD_DATA") or cache_folder() / "data")
+        extras = ("numba", "scipy", "tyro", "rich", "matplotlib")
+        facts: dict[str, Any] = {**versions(), **{name: installed(name) for name in extras}}
+        there = {"torch": True, "numba": has_numba(), "triton": has_triton()}
+        facts["engines"] = [name for name, is_there in there.items() if is_there]
+        facts |= {"threads": torch.get_num_threads(), "cache_folder": str(cache_folder())}
+        facts |= {"data_folder": str(data), "data_found": data.is_dir()}
+        show(facts, self.json)
+
+
+@dataclass(frozen=True)
+class Completion:
+    """Print a script with which your shell completes commands and options at the Tab key."""
+
+    shell: tyro.conf.Positional[Literal["bash", "zsh", "fish"]]
+    """bash: put `eval "$(mpgd completion bash)"` into ~/.bashrc. zsh: write the output to a file
+    _mpgd in a folder of $fpath. fish: write it to ~/.config/fish/completions/mpgd.fish."""
+
+    def run(self) -> None:
+        """Print the script."""
+        from mpgd_lab.completion import script
+
+        print(script(self.shell, parse), end="")
+
+
+PLOTS: Final = (".png", ".pdf", ".svg")
+Command = Reproduce | Report | Lab | Noise | Info | Completion
+COMMANDS: Final = ("reproduce", "report", "lab", "noise", "info", "completion")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    kept = "; finished runs are kept" if arguments[:1] == ["reproduce"] else ""
+    if list(arguments) == ["--version"]:
+        print(f"mpgd {mpgd.__version__}")
+        return OK
+    try:
+        with termination(kept):
+            parse(arguments or ["--help"]).run()
+            print(end="", flush=True)
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else (FAILED if leaving.code else OK)
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # another would only show where we were
+        return fail(INTERRUPTED, f"interrupted{kept}")
+    except UsageError as mistake:
+        return fail(USAGE, str(mistake))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the last flush
+        return UNREAD
+    except (ValueError, TypeError, ImportError, OSError, RuntimeError, MemoryError) as problem:
+        return fail(FAILED, str(problem) or type(problem).__name__)
+    return OK
+
+
+def parse(arguments: Sequence[str]) -> Command:
+    """Return the command the arguments ask for; tyro exits by itself on help and mistakes."""
+    if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
+        close = difflib.get_close_matches(arguments[0], COMMANDS, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(COMMANDS)}"
+        raise UsageError(f"no command is named {arguments[0]!r}; {hint}")
+    conf = tyro.conf
+    config = (conf.FlagCreatePairsOff, conf.OmitArgPrefixes, conf.OmitSubcommandPrefixes)
+    every: Any = Command
+    try:
+        with redirect_stderr(io.StringIO()) as said:
+            found: Command = tyro.cli(
+                every, prog="mpgd", description=HELP, args=arguments, config=config
+            )
+    except SystemExit as leaving:
+        if leaving.code == USAGE:
+            raise UsageError(one_line(said.getvalue())) from leaving
+        raise
+    return found
+
+
+def one_line(box: str) -> str:
+    r"""Return what tyro says in a box as one line, without the help of the option it means.
+
+    Examples:
+        >>> one_line("╭─ Value error ─╮\n│ Missing value │\n│ ───────────── │\n│ For help, see")
+        'missing value'
+    """
+    sides = ("│ ", "  ")  # the latter where the output has no such characters
+    lines = [line[2:].rstrip("│ ") for line in box.splitlines() if line.startswith(sides)]
+    said, *more = re.split(r"\n[─-]+\n", "\n".join(lines))
+    text = " ".join(line.strip() for line in said.split("\n") if not line.startswith(" " * 8))
+    meant = re.search(r"meant:\s+(\S+)", "".join(more))
+    aside = r" \(applied to [^)]*\)|\s+Arguments are applied to.*?matter\.|\.?\s+Got errors:.*"
+    text = text[:1].lower() + re.sub(aside, "", text[1:])
+    return f"{text}; did you mean {meant[1]!r}?" if meant else text
+
+
+def publish(folder: Path, file: Path, terminal: Terminal) -> dict[str, Any]:
+    """Write the results of a folder to one file and say how large it is."""
+    from mpgd_lab import report
+
+    count, size = report.publish(folder, file), file.stat().st_size
+    terminal.say(f"{count:,} records, {size:,} bytes: {file}")
+    return {"file": str(file), "records": count, "bytes": size}
+
+
+def write_report(
+    folder: Path | None, file: Path, terminal: Terminal, studies: Sequence[Experiment]
+) -> dict[str, Any]:
+    """Write the report of a folder of results and say where it is."""
+    from mpgd_lab import report
+
+    written = asdict(report.write(folder, file, studies)) | {"file": str(file)}
+    if written["missing"]:
+        terminal.say(f"the report lacks: {', '.join(written['missing'])}")
+    for name in written["unusable"]:
+        terminal.say(f"not usable: {name}")
+    terminal.say(f"report: {file}")
+    return written
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,151 @@
+"""What the sections of the paper's tables share: protocols, settings and verdicts."""
+
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from mpgd_lab.catalogue import EXPERIMENTS, load
+from mpgd_lab.content.blocks import Basis, Block, Finding, Findings, Missing
+from mpgd_lab.content.choose import chosen
+from mpgd_lab.content.tables import AS_PRINTED, Comparison, IncompleteError, Setting, findings_table
+from mpgd_lab.statistics import RULE, Columns, Verdict, by_scheme
+from mpgd_lab.store import Record, Run
+
+PROTOCOLS: Final = {
+    "text": "as the text says",
+    "corrected": "with corrected signs",
+    "released": "as the scripts ran",
+}
+BASIS: Final[dict[str, Basis]] = {  # what a protocol's verdicts count as
+    "text": "stated",
+    "corrected": "corrected",
+    "released": "scripts",
+}
+BASES: Final[dict[str, Basis]] = {"product": "stated", "fresh": "corrected"}  # sign rules
+NOT_RUN: Final = "text to the letter: not run"
+WORSE: Final = "rows that the paper prints as worse than the rival"
+POOLED: Final = "Summary, not counted: means over several rows, judged together"
+ByProtocol = Mapping[str, Sequence[Record]]
+
+
+def command(*names: str, options: str = "") -> str:
+    """Return the command that runs these experiments.
+
+    Examples:
+        >>> command("valley", "ecg", options="--seeds 20")
+        'mpgd reproduce valley ecg --seeds 20 --data DIR'
+    """
+    ours = [load(name) for name in names if name in EXPERIMENTS]
+    data = "--data DIR" if any(one.data or one.also for one in ours) else ""
+    written = [name if name in EXPERIMENTS else f"{name}.py" for name in names]
+    return " ".join(filter(None, ("mpgd reproduce", *written, options, data)))
+
+
+def unfinished(
+    name: str, held: ByProtocol, tasks: Callable[[str, Sequence[int]], list[Run]]
+) -> tuple[Missing, ...]:
+    """Return how to finish an experiment in which some schemes have fewer seeds than others."""
+    uneven, most = [], 0
+    for title, own in held.items():
+        schemes = by_scheme(own)
+        counts = [len(schemes.get(task.scheme, ())) for task in tasks(own[0].run.protocol, [1])]
+        if min(counts) < max(counts):
+            uneven.append(f"{PROTOCOLS.get(title, title)}, {min(counts)} to {max(counts)} seeds")
+            most = max(most, *counts)
+    text = f"Unfinished: {'; '.join(uneven)}. To finish it, run again:"
+    return (Missing(text, command(name, options=f"--seeds {most}"), begun=True),) * bool(uneven)
+
+
+def finished(
+    records: Sequence[Record], tasks: Callable[[str, Sequence[int], int], list[Run]]
+) -> dict[str, list[Record]]:
+    """Return for each protocol the records of an experiment's runs, as it now defines them."""
+    held = {}
+    for protocol in PROTOCOLS:
+        own = [record for record in records if record.run.protocol == protocol]
+        if own:
+            seeds = sorted({record.run.seed for record in own})
+            steps = own[0].run.hyperparameters["steps"]
+            held[protocol] = chosen(own, tasks(protocol, seeds, steps))
+    if not any(held.values()):
+        raise IncompleteError("no run as this version makes them")
+    return {protocol: own for protocol, own in held.items() if own}
+
+
+def settings(held: ByProtocol, columns: Mapping[str, Columns]) -> list[Setting]:
+    """Return the settings of a table, with the columns of each protocol."""
+    return [
+        Setting(PROTOCOLS[protocol], own, columns[protocol], protocol == "released")
+        for protocol, own in held.items()
+    ]
+
+
+def judged(
+    held: ByProtocol,
+    headlines: Mapping[str, str],
+    comparison: Comparison,
+    uncounted: Container[str] = (),
+) -> list[Block]:
+    """Return the verdicts on every row, and those on means over rows as a table, not counted.
+
+    Verdicts stand under the headline of the first word that their claim contains. Those on what
+    ``uncounted`` names, no test of what the paper states, are counted for themselves. A protocol
+    whose sweep is not finished has none.
+    """
+    rows: list[Finding] = []
+    pooled: list[Finding] = []
+    for name, own in held.items():
+        title, basis = PROTOCOLS.get(name, name), _basis(own[0].run, name in uncounted)
+        make = partial(finding, setting=title, basis=basis, digits=comparison.digits)
+        try:
+            pooled += [make("", verdict=verdict) for verdict in comparison.pooled(own)]
+        except IncompleteError:
+            continue
+        for columns in comparison.measures(own[0].run.protocol):
+            rows += [make("", verdict=verdict) for verdict in comparison.rows(own, columns)]
+    found = Findings(RULE, under(rows, headlines))
+    return [
+        *([found] if rows else ()),
+        *([findings_table(Findings("", tuple(pooled)), POOLED)] if pooled else ()),
+    ]
+
+
+def _basis(run: Run, is_uncounted: bool) -> Basis:
+    return "elsewhere" if is_uncounted else BASIS.get(run.protocol, "elsewhere")
+
+
+def finding(
+    headline: str, verdict: Verdict, setting: str, digits: int, basis: Basis = "elsewhere"
+) -> Finding:
+    """Return a verdict of the statistics as one of the report."""
+    said = verdict.reason(digits)
+    if verdict.shown != verdict.word:
+        said = f"{verdict.word} so far: {said}"
+    return Finding(headline, setting, verdict.claim, verdict.shown, said, basis)
+
+
+def under(found: Iterable[Finding], headlines: Mapping[str, str]) -> tuple[Finding, ...]:
+    """Return the findings, each under the headline of the first word its claim contains.
+
+    The headline ends with the rival: to beat descent and to beat a Gaussian are two claims. What
+    the paper itself prints as worse than a rival is no claim that MPGD is better.
+    """
+    return tuple(replace(one, headline=_headline(one.claim, headlines)) for one in found)
+
+
+def _headline(claim: str, headlines: Mapping[str, str]) -> str:
+    found = next(text for word, text in headlines.items() if word in claim)
+    if claim.endswith(AS_PRINTED):
+        return f"{found.split(':')[0]}: {WORSE}"
+    _, than, rival = claim.rpartition(" than ")
+    return found + than + rival
+
+
+def without_text(name: str, records: Sequence[Record]) -> tuple[Missing, ...]:
+    """Return how to run the paper's text to the letter, with as many seeds, where it was not."""
+    if any(record.run.protocol == "text" for record in records):
+        return ()
+    seeds = len({record.run.seed for record in records})
+    told = f"The paper's {NOT_RUN}. To run it:"
+    return (Missing(told, command(name, options=f"--protocol text --seeds {seeds}")),)

@@ -1,0 +1,297 @@
+"""Rows of texts as tables that sort by their numbers, and schemes compared in tables.
+
+A table of schemes has a row for each scheme: what the paper prints, and under every setting our
+mean and standard deviation and the paired differences to descent and to the Gaussian, each with its
+interval. A comparison that the paper prints has a verdict of its own: is the scheme better than its
+rival, or worse where the paper's own number is worse. Where it prints no number of a measure, the
+claim is that every row of MPGD is better. The verdicts of a table under one setting are judged
+together.
+
+Every study that trains nets, and the valley, claims the same of different metrics:
+
+    MPGD (variant, gamma, beta) has a lower (higher) metric than descent, and than the Gaussian
+
+As a summary of the rows, the mean over gammas and betas is judged too; it says over what. All is at
+equal seeds.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mpgd_lab import statistics
+from mpgd_lab.content.blocks import WORDS, Cell, Column, Findings, Table
+from mpgd_lab.experiment import Said
+from mpgd_lab.schemes import Scheme, gaussian_of
+from mpgd_lab.statistics import (
+    BySeed,
+    Columns,
+    Difference,
+    Direction,
+    Groups,
+    Verdict,
+    by_scheme,
+    by_seed,
+    claim,
+    corrected,
+    grouped,
+)
+from mpgd_lab.store import Record
+
+NUMBER: Final = re.compile(r"[-+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
+SAME_SEEDS: Final = range(1, 6)  # the paper's five
+RIVALS: Final = {"descent": "gd", "Gaussian": "gaussian"}  # rivals, and their rows in the paper
+AS_PRINTED: Final = ", as printed"  # ends a claim that a scheme is worse
+SPOKEN: Final = {"descent": "descent", "Gaussian": "the Gaussian"}
+Pair = tuple[str, str]  # a scheme and one of these rivals
+
+
+class IncompleteError(LookupError):
+    """Records that a comparison needs are not there."""
+
+
+def cell(text: str, word: str | None = None) -> Cell:
+    """Return a cell that is sorted by the number its text begins with.
+
+    Examples:
+        >>> cell("1,000 (3)").order
+        1000.0
+    """
+    found = NUMBER.match(text)
+    return Cell(text, float(found[0].replace(",", "")) if found else None, word)
+
+
+def table(
+    caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]], wordy: bool = False
+) -> Table:
+    """Return a table of texts."""
+    body = tuple(tuple(cell(text) for text in row) for row in rows)
+    return Table(caption, tuple(Column(title) for title in columns), body, wordy)
+
+
+def told(found: Table) -> tuple[str, list[str], list[list[str]]]:
+    """Return a table's caption, headings and rows as a terminal shows them."""
+    heads = [column.title.replace("− ", "minus ") for column in found.columns]
+    return found.caption, heads, [[cell.text for cell in row] for row in found.rows]
+
+
+def findings_table(found: Findings, caption: str = "All verdicts, one by one") -> Table:
+    """Return verdicts as a table, by default under its usual caption."""
+    columns = tuple(Column(title) for title in ("claim", "verdict", "setting", "evidence"))
+    rows = tuple(
+        (
+            Cell(one.claim),
+            Cell("", WORDS.index(one.word), one.word),
+            Cell(one.setting),
+            Cell(one.reason),
+        )
+        for one in found.items
+    )
+    return Table(caption, columns, rows, wordy=True)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The records of one way to run an experiment."""
+
+    title: str  # its name
+    records: Sequence[Record]  # of all schemes and seeds
+    columns: Columns  # the metric and how it is shown; its ``printed`` is the paper's number
+    as_printed: bool = False  # whether the paper's own five seeds get a column
+
+
+def scheme_table(caption: str, settings: Sequence[Setting], direction: Direction) -> Table:
+    """Return the table of all schemes under all settings."""
+    known = statistics.schemes_of(record for setting in settings for record in setting.records)
+    printed = {name: setting.columns.printed(name) for setting in settings for name in known}
+    columns = [
+        Column("scheme"),
+        *([Column("printed", "the paper")] if any(printed.values()) else ()),
+    ]
+    rows = {name: [Cell(name), *(cell(printed[name]) for _ in columns[1:])] for name in known}
+    for setting in settings:
+        values = _values(setting)
+        counts = sorted(map(len, values.values()))
+        again = setting.as_printed and counts[-1] > len(SAME_SEEDS)
+        own = ["ours", *(["seeds 1–5"] if again else ()), *(f"− {to}" for to in RIVALS)]
+        seeds = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
+        group = f"{setting.title}, {seeds} seed{'s' * (counts[-1] > 1)}"
+        columns += [Column(title, group) for title in own]
+        compared = _differences(setting, values, direction)
+        words = {pair: one.shown for pair, one in _judged(compared, setting).items()}
+        for name, row in rows.items():
+            row += _own(values.get(name), setting.columns.digits, again)
+            for pair in ((name, to) for to in RIVALS):
+                found = compared.get(pair), words.get(pair)
+                row.append(_cell(*found, setting.columns.digits, counts[-1]))
+    return Table(caption, tuple(columns), tuple(map(tuple, rows.values())))
+
+
+def _values(setting: Setting) -> Mapping[str, BySeed]:
+    metric = setting.columns.metric
+    return {name: by_seed(each, metric) for name, each in by_scheme(setting.records).items()}
+
+
+def _differences(
+    setting: Setting, values: Mapping[str, BySeed], better: Direction
+) -> dict[Pair, Difference]:
+    """Return every scheme's difference to descent and to its Gaussian, where seeds are shared."""
+    gaussian = statistics.rivals(setting.records)
+    worst = statistics.worst_of(values.values(), better)
+    found = {}
+    for name, own in values.items():
+        for to, other in (("descent", "gd"), ("Gaussian", gaussian.get(name))):
+            theirs = values.get(other, {}) if other and other != name else {}
+            if set(own) & set(theirs):
+                found[name, to] = statistics.paired(own, theirs, worst)
+    return found
+
+
+def row_verdicts(setting: Setting) -> dict[Pair, Verdict]:
+    """Return the verdict on each comparison of a table under one setting, judged together."""
+    compared = _differences(setting, _values(setting), setting.columns.better)
+    return _judged(compared, setting)
+
+
+def _judged(compared: Mapping[Pair, Difference], setting: Setting) -> dict[Pair, Verdict]:
+    columns, schemes = setting.columns, statistics.schemes_of(setting.records)
+    ours = [pair for pair in compared if schemes[pair[0]].kind == "mpgd"]
+    printed = [pair for pair in ours if columns.printed(pair[0])]
+    claimed = {pair: _direction(pair, columns) for pair in printed or ours}
+    found = corrected(
+        Verdict(_said(pair, columns, direction), direction, compared[pair])
+        for pair, direction in claimed.items()
+    )
+    return dict(zip(claimed, found, strict=True))
+
+
+def _direction(pair: Pair, columns: Columns) -> Direction:
+    """Return where the paper prints a row beside its rival; by default where MPGD is claimed."""
+    printed = [cell(columns.printed(name)).order for name in (pair[0], RIVALS[pair[1]])]
+    ours, theirs = printed
+    if ours is None or theirs is None or ours == theirs:
+        return columns.better
+    return "lower" if ours < theirs else "higher"
+
+
+def _said(pair: Pair, columns: Columns, direction: Direction) -> str:
+    name, rival = pair
+    as_printed = "" if direction == columns.better else AS_PRINTED
+    what = f"has a {direction} {columns.said or columns.title} than {SPOKEN[rival]}"
+    return f"{name.replace('mpgd', 'MPGD', 1)} {what}{as_printed}"
+
+
+def _own(values: BySeed | None, digits: int, again: bool) -> list[Cell]:
+    """Return a scheme's numbers, and those of the paper's own seeds."""
+    if values is None:
+        return [Cell("")] * (2 if again else 1)
+    first = [values[s] for s in SAME_SEEDS if s in values]
+    shown = [list(values.values()), *([first] if again else ())]
+    return [cell(statistics.summary(each).text(digits)) for each in shown]
+
+
+def _cell(difference: Difference | None, word: str | None, digits: int, most: int) -> Cell:
+    """Return a difference; its seeds are counted where other schemes have more."""
+    if difference is None:
+        return Cell("")
+    text = difference.text(digits)
+    text += f", {difference.count} seeds" if 1 < difference.count < most else ""
+    text += f", {difference.diverged} diverged" if difference.diverged else ""
+    return Cell(text, difference.mean, word)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How a study compares its schemes."""
+
+    groups: Callable[[Sequence[Record]], Mapping[str, Sequence[Record]]]  # those compared, by title
+    schemes: Callable[[str], Sequence[Scheme]]  # returns the schemes of a protocol
+    measures: Callable[[str], Sequence[Columns]]  # returns what is shown of a protocol, and claimed
+    digits: int  # of a verdict
+    beta: float | None = None  # the skewness of which something is claimed; None is any
+    has_variants: bool = True  # whether claims name the variant
+
+    def told(self, records: Sequence[Record]) -> Iterator[Said]:
+        """Yield a table for each measure and the verdicts, group by group."""
+        for title, own in self.groups(records).items():
+            for columns in self.measures(own[0].run.protocol):
+                yield told(self.table(title, own, columns))
+            yield from self.judged(title, own)
+
+    def judged(self, title: str, records: Sequence[Record]) -> Iterator[str]:
+        """Yield in lines how many rows have which verdict, and the pooled verdicts."""
+        pooled = self.pooled(records)
+        for columns in self.measures(records[0].run.protocol):
+            words = Counter(one.word for one in self.rows(records, columns))
+            counts = ", ".join(f"{count} {word}" for word, count in words.items())
+            yield f"{title}, {columns.title}, {words.total()} comparisons row by row: {counts}"
+        for verdict in pooled:
+            yield f"{title}: {verdict.text(self.digits)}"
+
+    def table(self, title: str, records: Sequence[Record], columns: Columns) -> Table:
+        """Return the table of one measure of a group."""
+        setting = Setting(title, records, columns)
+        return scheme_table(f"{title}: {columns.title}", [setting], columns.better)
+
+    def rows(self, records: Sequence[Record], columns: Columns) -> list[Verdict]:
+        """Return the verdicts on each comparison that the paper prints of a measure."""
+        return list(row_verdicts(Setting("", records, columns)).values())
+
+    def pooled(self, records: Sequence[Record]) -> list[Verdict]:
+        """Return what the runs of one group say of means over gammas and betas, judged together.
+
+        Raises:
+            IncompleteError: if a scheme has no record, or two schemes have no seed in common.
+        """
+        protocol = records[0].run.protocol
+        schemes, held = self.schemes(protocol), by_scheme(records)
+        mpgd = [s for s in schemes if s.kind == "mpgd" and self.beta in (None, s.beta)]
+        found = []
+        for variant in dict.fromkeys(scheme.variant for scheme in mpgd):
+            ours = [scheme for scheme in mpgd if scheme.variant == variant]
+            who = f"MPGD ({variant})" if self.has_variants else "MPGD"
+            who = f"{who}, mean over {_over(ours)},"
+            for columns in self.measures(protocol):
+                for other, theirs in _others(ours, schemes).items():
+                    text = f"{who} has a {columns.better} {columns.said} than {other}"
+                    pair = (_held(part, held) for part in (ours, theirs))
+                    found.append(_claim(text, columns, *pair))
+        return corrected(found)
+
+
+def _over(schemes: Sequence[Scheme]) -> str:
+    """Return in words over which gammas and betas a mean is taken."""
+    held = {name: [getattr(one, name) for one in schemes] for name in ("gamma", "beta")}
+    parts = {name: sorted({x for x in own if x is not None}) for name, own in held.items()}
+    return " and ".join(
+        f"{name} {', '.join(f'{x:g}' for x in own)}" for name, own in parts.items() if own
+    )
+
+
+def _others(ours: Sequence[Scheme], schemes: Sequence[Scheme]) -> dict[str, list[Scheme]]:
+    """Return what some MPGD schemes are compared with."""
+    descents = [scheme for scheme in schemes if scheme.kind == "gd"]
+    names = ("descent", "descent of as many steps")  # the authors' CIFAR-10 has both
+    others = {name: [descent] for name, descent in zip(names, descents, strict=False)}
+    gaussians = [gaussian_of(scheme, schemes) for scheme in ours]
+    return others | {"the Gaussian": [gaussian for gaussian in gaussians if gaussian]}
+
+
+def _held(schemes: Sequence[Scheme], records: Mapping[str, Sequence[Record]]) -> Groups:
+    if lacking := [str(scheme) for scheme in schemes if str(scheme) not in records]:
+        raise IncompleteError(f"no run of {', '.join(lacking)}")
+    return [records[str(scheme)] for scheme in schemes]
+
+
+def _claim(text: str, columns: Columns, ours: Groups, theirs: Groups) -> Verdict:
+    seeds = [{record.run.seed for record in each} for each in (*ours, *theirs)]
+    if not set.intersection(*seeds):
+        raise IncompleteError(f"no seed is in all schemes: {text}")
+    return claim(text, columns.better, ours, theirs, columns.metric)
+
+
+def by_protocol(name: str) -> Callable[[Sequence[Record]], dict[str, list[Record]]]:
+    """Return the function that groups records of an experiment by protocol."""
+    return lambda records: grouped(records, lambda run: f"{name}, {run.protocol}")

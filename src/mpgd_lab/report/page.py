@@ -1,0 +1,226 @@
+"""The page: every section from the records of its experiment, and what is missing by name."""
+
+from collections import defaultdict
+from collections.abc import Container, Iterable, Sequence
+from typing import Final
+
+from mpgd.maps.tables import DRIVER_VERSION
+from mpgd_lab.catalogue import EXPERIMENTS, USUAL
+from mpgd_lab.content.blocks import Block, Commands, Missing, Page, Section, Table, Text
+from mpgd_lab.content.findings import NOT_RUN, PROTOCOLS, command
+from mpgd_lab.content.tables import IncompleteError, table
+from mpgd_lab.experiment import Experiment
+from mpgd_lab.report.shelf import Shelf
+from mpgd_lab.report.summary import answer, claims, conclusions
+from mpgd_lab.store import Record, Run
+
+LEAD: Final = (
+    "Lim, Wan & Simsekli (2022) perturb gradient descent by a chaotic map whose sums are heavy-"
+    "tailed, and claim flatter minima and better generalisation. Here every claim that was run is "
+    "tested where it can be under three protocols: as the text says to the letter, with its signs "
+    "corrected, and as the authors' scripts ran."
+)
+
+
+TO_MAKE: Final = "To make it, with `--out` and the store's folder if that is not `results`:"
+DATA: Final = (
+    "# DIR: the folder of the data sets; without --data, MPGD_DATA and the cache are looked into"
+)
+
+
+def shown(studies: Iterable[Experiment]) -> list[Experiment]:
+    """Return the studies that have a section, in the order of the page."""
+    return sorted((one for one in studies if one.section), key=_place)
+
+
+def _place(study: Experiment) -> int:
+    return study.section.place if study.section else 0
+
+
+def build(shelf: Shelf, how: str, studies: Sequence[Experiment]) -> Page:
+    """Return the page of a store; ``how`` is the command that writes it."""
+    seeded = {study.name for study in studies if study.seeded}
+    parts = [section(study, shelf) for study in shown(studies)]
+    tested = claims(parts)
+    own = "".join(f" --study {one.name}.py" for one in studies if one.name not in EXPERIMENTS)
+    return Page(
+        "Does chaos help gradient descent?",
+        LEAD,
+        Commands((*commands(shelf, parts, seeded), f"{how}{own}")),
+        tested,
+        conclusions(tested, _not_run(parts)),
+        (runs(shelf, parts), *parts, *leftovers(shelf, parts)),
+        answer(tested),
+    )
+
+
+def _not_run(parts: Sequence[Section]) -> str:
+    """Return which parts lack the paper's text to the letter, and what runs it."""
+    lacking = [
+        part.name
+        for part in parts
+        if any(isinstance(b, Missing) and NOT_RUN in b.text for b in part.blocks)
+    ]
+    how = f"`{command(*lacking, options='--protocol text')}` runs it"
+    return f"The paper's {NOT_RUN} in {', '.join(lacking)}; {how}." if lacking else ""
+
+
+def section(study: Experiment, shelf: Shelf) -> Section:
+    """Return a section; one that the store lacks says which command makes it."""
+    name, records, part = study.name, shelf[study.name], study.section
+    assert part is not None
+    if not records:
+        missing = Missing(f"Not in this store. {TO_MAKE}", command(name))
+        return Section(name, part.title, (missing,))
+    try:
+        others = [record for other in part.others for record in shelf[other]]
+        blocks = tuple(part.blocks([*records, *others]))
+    except IncompleteError as problem:
+        text = f"{len(records)} records, but not all that this section needs ({problem})."
+        begun = Missing(f"{text} {TO_MAKE}", command(name), begun=True)
+        return Section(name, part.title, (begun,))
+    return Section(name, part.title, blocks)
+
+
+def commands(shelf: Shelf, parts: Iterable[Section], seeded: Container[str]) -> list[str]:
+    """Return the commands that make a store like this one; one that was not finished says so."""
+    alike: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for part in parts:
+        comment = "  # not finished yet" if part.is_begun else ""
+        for options in _options(part, shelf[part.name], part.name in seeded):
+            alike[options, comment].append(part.name)
+    lines = [
+        command(*names, options=options) + comment for (options, comment), names in alike.items()
+    ]
+    return [DATA, *lines] if any("--data" in line for line in lines) else lines
+
+
+def _options(part: Section, records: Sequence[Record], seeded: bool) -> list[str]:
+    """Return the options of what ran a part: of one command, or of one for each protocol."""
+    if not seeded:
+        return [""] if records else []
+    seeds = {
+        protocol: {r.run.seed for r in records if r.run.protocol == protocol}
+        for protocol in PROTOCOLS
+    }
+    counts = {protocol: len(own) for protocol, own in seeds.items() if own}
+    if counts and (part.is_begun or len({*counts.values()}) == 1):
+        asked = "" if {*counts} <= {*USUAL} else f"--protocol {','.join(counts)} "
+        return [f"{asked}--seeds {max(counts.values())}"]
+    return [f"--protocol {protocol} --seeds {count}" for protocol, count in counts.items()]
+
+
+def runs(shelf: Shelf, parts: Sequence[Section]) -> Section:
+    """Return what was run, with what, and how long it took."""
+    groups: dict[tuple[str, str, str], list[Record]] = defaultdict(list)
+    for record in [*shelf.records, *shelf.earlier]:
+        run = record.run
+        groups[run.experiment, run.protocol, _noise(run)].append(record)
+    known = {part.name: place for place, part in enumerate(parts)}
+    rows = [
+        [*group, *_facts(groups[group])]
+        for group in sorted(groups, key=lambda group: (known.get(group[0], len(known)), group))
+    ]
+    total = sum(record.seconds for record in shelf.records)
+    blocks: list[Block] = [
+        table(
+            f"{len(shelf.records):,} runs, {_time(total)} of computing; "
+            "runs trained together share their time",
+            ["experiment", "protocol", "driver", "runs", "schemes", "seeds", "seconds"],
+            rows,
+        ),
+        _versions(shelf.records),
+    ]
+    return Section("runs", "What was run, and with what", tuple(blocks))
+
+
+def _noise(run: Run) -> str:
+    """Return the version of the driver, and that of Gaussian noise where it is an earlier one."""
+    earlier = run.driver == DRIVER_VERSION and not run.is_current
+    return f"{run.driver}, Gaussian {run.gaussian}" if earlier else str(run.driver)
+
+
+def _facts(records: Sequence[Record]) -> list[str]:
+    schemes = {record.run.scheme for record in records}
+    seconds = sum(record.seconds for record in records)
+    return [
+        f"{len(records):,}",
+        f"{len(schemes)}",
+        _seeds(r.run.seed for r in records),
+        f"{seconds:,.1f}",
+    ]
+
+
+def _seeds(seeds: Iterable[int]) -> str:
+    """Return seeds in words, those without a gap as one.
+
+    Examples:
+        >>> _seeds([3, 1, 2, 7, 101, 102])
+        '1–3, 7, 101–102'
+    """
+    rows: list[list[int]] = []
+    for seed in sorted(set(seeds)):
+        if rows and seed == rows[-1][-1] + 1:
+            rows[-1].append(seed)
+        else:
+            rows.append([seed])
+    return ", ".join(f"{own[0]}–{own[-1]}" if len(own) > 1 else f"{own[0]}" for own in rows)
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} hours" if seconds > 7200 else f"{seconds / 60:.1f} minutes"
+
+
+def _versions(records: Iterable[Record]) -> Table:
+    found: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for record in records:
+        for name, version in record.versions.items():
+            found[name][str(version)] += 1
+        found["commit"][str(record.commit or "none")[:12]] += 1
+    rows = [
+        [name, version, f"{count:,}"]
+        for name, versions in found.items()
+        for version, count in versions.items()
+    ]
+    return table("Versions in the records", ["what", "version", "runs"], rows)
+
+
+def leftovers(shelf: Shelf, parts: Sequence[Section]) -> list[Section]:
+    """Return what the store holds beside finished runs that are shown, if there is any."""
+    known = {part.name for part in parts}
+    strange = [name for name in shelf.experiments if name not in known]
+    blocks: list[Block] = []
+    if shelf.earlier:
+        blocks.append(
+            Text(
+                f"{len(shelf.earlier):,} records were made with an earlier chaotic driver or "
+                "earlier Gaussian noise, that is with other noise, or under a protocol's earlier "
+                "name. They are counted above and not shown: a run with the present noise and "
+                "name is another run."
+            )
+        )
+    if strange:
+        names = ", ".join(f"{name} ({len(shelf[name])})" for name in strange)
+        blocks.append(Text(f"Records of experiments this page does not know: {names}."))
+    if shelf.unusable:
+        rows = [[name, reason] for name, reason in shelf.unusable.items()]
+        blocks.append(table(f"{len(rows)} files", ["file", "why"], rows, wordy=True))
+    going = table(
+        "They go on from their checkpoints",
+        ["unfinished run", "goes on with"],
+        map(_going_on, shelf.unfinished),
+        wordy=True,
+    )
+    sections = [
+        Section("unfinished", "Unfinished runs", (going,) * bool(going.rows)),
+        Section("files", "Files that could not be used", tuple(blocks)),
+    ]
+    return [section for section in sections if section.blocks]
+
+
+def _going_on(run: Run) -> tuple[str, str]:
+    h = run.hyperparameters
+    name = "cifar10_step" if h.get("study") == "one step" else "cifar10"
+    device = " --device cuda" if h.get("device") == "cuda" else ""
+    said = f"{PROTOCOLS.get(run.protocol, run.protocol)}, {run.scheme}, seed {run.seed}"
+    return f"{name}, {said}", command(name, options=f"--seeds {run.seed}{device}")

@@ -1,0 +1,1 @@
+"""One folder for each study: its runs, their training, its section of the report."""

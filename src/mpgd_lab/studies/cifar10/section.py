@@ -1,0 +1,107 @@
+"""CIFAR-10: validation accuracy and gap of ResNet-18, of the full recipe or a reduced study."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from mpgd_lab.content.blocks import Block, Panel, Plate, Text, panel
+from mpgd_lab.content.choose import chosen, commonest, part
+from mpgd_lab.content.curves import against_gamma, on_the_way
+from mpgd_lab.content.findings import PROTOCOLS, judged, unfinished, without_text
+from mpgd_lab.content.tables import IncompleteError, Setting, scheme_table
+from mpgd_lab.schemes import Scheme
+from mpgd_lab.store import Record
+from mpgd_lab.studies.cifar10 import runs
+from mpgd_lab.studies.cifar10.runs import COMPARISON, FULL, MEASURES, SIZES, tasks
+
+HEADLINES: Final = {
+    "validation": "CIFAR-10: MPGD has a higher validation accuracy",
+    "gap": "CIFAR-10: MPGD has a smaller accuracy gap",
+}
+STUDIES: Final = ("full", "reduced", "tiny")
+ENOUGH: Final = 10  # seeds of a reduced study for verdicts
+SHOWN: Final = 0.6  # gamma of the curves
+
+
+def blocks(records: Sequence[Record]) -> list[Block]:
+    """Return what the section shows."""
+    found: list[Block] = [
+        Text(
+            "ResNet-18, exact full-batch gradients, only the input layer perturbed. The full "
+            "recipe wants a GPU; on a CPU a reduced study (a narrow network, few small images, few "
+            "steps) shows that everything runs, and its numbers are no estimate of the paper's."
+        )
+    ]
+    for study in STUDIES:
+        if mine := part(records, study=study):
+            found += _study(study, mine)
+    return [*found, *map(_one_step, part(records, study=runs.ONE_STEP))]
+
+
+def _study(study: str, records: Sequence[Record]) -> Iterator[Block]:
+    held = {
+        f"{PROTOCOLS[protocol]}, {study} study": own for protocol, own in _finished(records).items()
+    }
+    size = runs.describe(dict(records[-1].run.hyperparameters))
+    yield Text(f"{size[0].upper()}{size[1:]}.")
+    yield from unfinished("cifar10", held, partial(tasks, study=FULL))
+    if study == "full":
+        yield from without_text("cifar10", records)
+    most = max(len({record.run.seed for record in own}) for own in held.values())
+    if study == "full":
+        yield from judged(held, HEADLINES, COMPARISON)
+    elif most >= ENOUGH:  # and even so no test of what the paper states
+        yield from judged(held, HEADLINES, COMPARISON, held)
+    else:
+        yield Text(f"No verdicts: the reduced study asks for {ENOUGH} seeds, here are {most}.")
+    yield Plate(
+        f"cifar10-{study}",
+        f"Validation accuracy on the way at γ = {SHOWN}, means over "
+        "seeds with bands where the middle half of them is, and at the end against γ.",
+        tuple(_panels(held, with_printed=study == "full")),
+        legend=True,
+        across=3,
+    )
+    for column in MEASURES:
+        settings = [Setting(title, own, column) for title, own in held.items()]
+        caption = f"{column.title.capitalize()}, {study} study"
+        yield scheme_table(caption, settings, column.better)
+
+
+def _finished(records: Sequence[Record]) -> dict[str, list[Record]]:
+    """Return the records of each protocol of one study, as the experiment now defines them."""
+    held = {}
+    for protocol in PROTOCOLS:
+        own = [record for record in records if record.run.protocol == protocol]
+        own = commonest(own, "device", "width", "train", "test", "pixels", "block")
+        if ours := [record for record in own if Scheme.of(record.run).kind == "mpgd"]:
+            h = ours[0].run.hyperparameters
+            study = {name: h[name] for name in (*SIZES[h["study"]], "device") if name in h}
+            seeds = sorted({record.run.seed for record in own})
+            held[protocol] = chosen(own, tasks(protocol, seeds, study))
+    if not any(held.values()):
+        raise IncompleteError("no run of MPGD")
+    return {protocol: own for protocol, own in held.items() if own}
+
+
+def _panels(held: Mapping[str, Sequence[Record]], with_printed: bool) -> Iterator[Panel]:
+    columns = list(MEASURES)
+    if not with_printed:
+        columns = [replace(column, printed=lambda name: "") for column in columns]
+    for title, own in held.items():
+        short = title.split(",")[0].capitalize()
+        alt = f"Validation accuracy against steps, {title}."
+        drawn = (own, SHOWN, runs.BETA, "step", "val_accuracy", short, columns[0].title)
+        yield panel(alt, on_the_way, *drawn)
+        for column in columns:
+            alt = f"{column.title} against γ, {title}."
+            yield panel(alt, against_gamma, own, column, runs.BETA, short)
+
+
+def _one_step(record: Record) -> Text:
+    m, h = record.metrics, record.run.hyperparameters
+    return Text(
+        f"One step of the full recipe on {h['device']} ({record.run.scheme}, {h['train']:,} "
+        f"images): {m['training_seconds']:,.0f} seconds, {m['cpu_seconds']:,.0f} of CPU time."
+    )

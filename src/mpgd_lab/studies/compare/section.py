@@ -1,0 +1,134 @@
+"""What the comparison says: a figure of all methods on all tasks, and a table for each task."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from mpgd_lab.content.blocks import Block, Table, Text
+from mpgd_lab.content.tables import IncompleteError, table
+from mpgd_lab.content.tables import told as as_told
+from mpgd_lab.experiment import Said
+from mpgd_lab.store import Record, Run
+from mpgd_lab.studies.compare.comparison_verdicts import (
+    LEVEL,
+    Line,
+    all_lines,
+    ranges,
+    reported,
+    succeeds,
+)
+from mpgd_lab.studies.compare.figure import mark, plate
+from mpgd_lab.studies.compare.methods import BY_NAME
+from mpgd_lab.studies.compare.runs import configuration
+from mpgd_lab.studies.compare.tasks import TASKS, Task
+
+HEADS: Final = ("method", "tuned", "score", "against", "change", "Holm p", "", "diverged")
+KNOBS: Final = {"weight_decay": "w", "rho": "rho", "batch": "batch"}
+
+
+def blocks(records: Sequence[Record]) -> list[Block]:
+    """Return what the section shows, of records whose method is known."""
+    records = [record for record in records if record.run.scheme in BY_NAME]
+    found = all_lines(records)
+    if not found:
+        raise IncompleteError("no task has fresh seeds of descent")
+    marks = [mark(line) for own in found.values() for line in own[1:]]
+    return [
+        Text(_successes(found), answer=True),
+        plate(marks),
+        Text(
+            "Every method has the same number of configurations on a task. The best on validation "
+            "rows is run with 20 fresh seeds and measured on test rows that nothing else saw. "
+            f"p-values are corrected by Holm's method within a task; below {LEVEL} a method helps "
+            "or harms."
+        ),
+        *(task_table(own) for own in found.values()),
+        *range_tables(records),
+        *pruning_table(records),
+    ]
+
+
+def _successes(found: dict[str, list[Line]]) -> str:
+    held = {own[0].task.title: succeeds(own) for own in found.values()}
+    said = [
+        f"{title} ({', '.join(map(_in_text, names))})" for title, names in held.items() if names
+    ]
+    rule = "MPGD helps, and no method without chaos is surely better,"
+    return f"{rule} on: {'; '.join(said)}." if said else f"{rule} on no task."
+
+
+def _in_text(title: str) -> str:
+    """Return a method's title without its comma, as in "capped MPGD"."""
+    return " ".join(reversed(title.split(", ")))
+
+
+def told(records: Sequence[Record]) -> Iterator[Said]:
+    """Yield the tables, and what MPGD succeeds at."""
+    found = all_lines(records)
+    for own in found.values():
+        yield as_told(task_table(own))
+    for one in (*range_tables(records), *pruning_table(records)):
+        yield as_told(one)
+    yield _successes(found)
+
+
+def task_table(own: Sequence[Line]) -> Table:
+    """Return the table of all methods on a task."""
+    task = own[0].task
+    seeds = len(own[0].records)
+    title = f"{task.title}: {task.score}, {task.better} is better, {seeds} fresh seeds"
+    return table(title, HEADS, [_row(line) for line in own])
+
+
+def _row(line: Line) -> list[str]:
+    digits, method = line.task.digits, line.method
+    first = [method.title, setting(line.records[0].run), line.score.text(digits)]
+    if method.base is None:
+        return [*first, "", "", "", "", str(line.diverged)]
+    base = BY_NAME[method.base].title
+    compared = [base, line.to_base.text(digits), f"{line.corrected:.4f}", line.word]
+    return [*first, *compared, str(line.diverged)]
+
+
+def setting(run: Run) -> str:
+    """Return the tuned values of a run in words."""
+    h = configuration(run)
+    said = [f"lr {h['lr']:.3g}"]
+    said += [f"{title} {h[name]:g}" for name, title in KNOBS.items() if name in h]
+    if "level" in h:
+        said.append(f"{'F' if h['place'] == 'additive' else 'M'} {h['level']:g}")
+    return ", ".join(said)
+
+
+def range_tables(records: Sequence[Record]) -> list[Table]:
+    """Return on which functions which levels of noise work."""
+    heads = ("function", "method", "width, decades", "lowest that works", "best", "success there")
+    rows = []
+    for task in (task for task in TASKS if task.is_function):
+        try:
+            found = ranges(records, task)
+        except IncompleteError:
+            continue
+        for name, one in found.items():
+            lowest = "" if one.lowest is None else f"{one.lowest:g}"
+            title = BY_NAME[name].title
+            last = [f"{one.best:g}", f"{one.success:.0f} %"]
+            rows.append([task.title, title, f"{one.width:.2f}", lowest, *last])
+    title = "Levels that work on the functions, from the tuning seeds"
+    return [table(title, heads, rows)] if rows else []
+
+
+def pruning_table(records: Sequence[Record]) -> list[Table]:
+    """Return the accuracy at every share of neurons that is kept."""
+    task: Task = next(task for task in TASKS if task.kind == "pruning")
+    held = reported(records, task)
+    if not held:
+        return []
+    shares = next(iter(held.values()))[0].curves["share"]
+    rows = []
+    for name, own in held.items():
+        means = np.mean([record.curves["accuracy"] for record in own], axis=0)
+        rows.append([BY_NAME[name].title, *(f"{mean:.1f}" for mean in means)])
+    heads = ("method", *(f"{100 * share:g} % kept" for share in shares))
+    return [table("Pruning: accuracy in per cent against the share of neurons kept", heads, rows)]

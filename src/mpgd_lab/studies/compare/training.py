@@ -1,0 +1,106 @@
+"""Many runs of one task at once, each moved as its method moves.
+
+Runs of a batch share their task, stage, rule, batch size and number of steps; step sizes, levels
+and noises may differ from row to row. Noise does not depend on who trains beside a run, in bits;
+parameters do not to rounding, which in float32 can change a score.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from mpgd.optim.update import descended
+from mpgd_lab.batched_training import Result
+from mpgd_lab.store import Run
+from mpgd_lab.studies.compare.grounds import BOUND, Ground, batches, ground
+from mpgd_lab.studies.compare.noises import Noises
+from mpgd_lab.studies.compare.tasks import BY_NAME
+
+LARGEST: Final = 60  # runs trained together
+NOISY: Final = 0.75  # the share of the steps with noise
+BETAS, EPS = (0.9, 0.999), 1e-8  # of Adam
+
+Move = Callable[[Tensor, Tensor | None], Tensor]
+
+
+def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
+    """Yield the score of each run, on the validation or on the test part, as its stage asks."""
+    place = ground(runs, data)
+    x = descend(place, runs)
+    for run, (metrics, curves) in zip(runs, place.found(x), strict=True):
+        yield run, metrics, curves
+
+
+def descend(place: Ground, runs: Sequence[Run]) -> Tensor:
+    """Return where all runs end, (run, element)."""
+    h = runs[0].hyperparameters
+    x, steps = place.start, h["steps"]
+    noises, move = Noises(runs, place, x), RULES[h["study"]](runs, place)
+    examples = batches(BY_NAME[h["data"]], runs)
+    for k in range(steps):
+        m, n = noises.next() if k < NOISY * steps else (None, None)
+        x = descended(x, move(x, next(examples)), 1.0, m, n)
+        x.nan_to_num_(BOUND, BOUND, -BOUND).clamp_(-BOUND, BOUND)
+    return x
+
+
+def column(runs: Sequence[Run], name: str, dtype: torch.dtype) -> Tensor:
+    """Return a hyperparameter of every run as a column, 0 where a run has none."""
+    held = [[float(run.hyperparameters.get(name, 0.0))] for run in runs]
+    return torch.tensor(held, dtype=dtype)
+
+
+class Descent:
+    """lr (g + w x)."""
+
+    def __init__(self, runs: Sequence[Run], place: Ground) -> None:
+        self.place, dtype = place, place.start.dtype
+        self.lr, self.decay, self.rho = (
+            column(runs, name, dtype) for name in ("lr", "weight_decay", "rho")
+        )
+        self.has_decay = bool(self.decay.any())
+
+    def __call__(self, x: Tensor, chosen: Tensor | None) -> Tensor:
+        """Return what is subtracted from x."""
+        g = self.place.gradient(x, chosen)
+        return self.lr * (g + self.decay * x) if self.has_decay else self.lr * g
+
+
+class Sharpness(Descent):
+    """The gradient at x + rho g / |g|, the norm taken over each start of a run."""
+
+    def __call__(self, x: Tensor, chosen: Tensor | None) -> Tensor:
+        """Return what is subtracted from x."""
+        g = self.place.gradient(x, chosen)
+        own = g.view(len(g), self.place.starts, -1)
+        unit = (own / own.norm(dim=2, keepdim=True).clamp(min=1e-12)).view_as(g)
+        return super().__call__(x + self.rho * unit, chosen)
+
+
+class Adam(Descent):
+    """AdamW's step, decay taken off the parameters themselves."""
+
+    def __init__(self, runs: Sequence[Run], place: Ground) -> None:
+        super().__init__(runs, place)
+        self.first, self.second = torch.zeros_like(place.start), torch.zeros_like(place.start)
+        self.count = 0
+
+    def __call__(self, x: Tensor, chosen: Tensor | None) -> Tensor:
+        """Return what is subtracted from x."""
+        g = self.place.gradient(x, chosen)
+        self.count += 1
+        self.first.lerp_(g, 1 - BETAS[0])
+        self.second.mul_(BETAS[1]).addcmul_(g, g, value=1 - BETAS[1])
+        free = [1 - beta**self.count for beta in BETAS]  # of the bias of the zero start
+        step = self.first / free[0] / ((self.second / free[1]).sqrt() + EPS)
+        return self.lr * (step + self.decay * x)
+
+
+RULES: Final[dict[str, Callable[[Sequence[Run], Ground], Any]]] = {
+    "descent": Descent,
+    "sharpness": Sharpness,
+    "adam": Adam,
+}

@@ -1,0 +1,188 @@
+"""One compressed file of records: what is kept, what is thinned, and what is refused."""
+
+from __future__ import annotations
+
+import lzma
+from dataclasses import replace
+from math import nan, pi
+from pathlib import Path
+
+import pytest
+from tests import results
+
+from mpgd_lab import archive, cli, report
+from mpgd_lab.archive import THINNED, pack, restore, unpack
+from mpgd_lab.catalogue import load
+from mpgd_lab.store import UNNAMED, Record, Run, Store
+
+RUN = Run("valley", "text", "gd", {"eta": 0.01, "steps": 8000}, seed=3)
+
+
+def record(curves: dict[str, list[float]], run: Run = RUN) -> Record:
+    return Record(run, {"trace": pi, "gap": nan}, curves, 2.5, {"mpgd": "0.1.0"}, "abc")
+
+
+def test_metrics_come_back_whole_and_curves_thinned(tmp_path: Path) -> None:
+    file, long = tmp_path / "records.jsonl.xz", [pi * k for k in range(30)]
+    curves = {"step": list(range(30)), "trace": long, "short": [pi, pi]}
+    pack([record(curves)], file)
+    (found,) = unpack(file)
+    assert (found.run, found.run.key, found.seconds) == (RUN, RUN.key, 2.5)
+    assert (found.versions, found.commit) == ({"mpgd": "0.1.0"}, "abc")
+    assert found.metrics["trace"] == pi
+    assert found.metrics["gap"] != found.metrics["gap"]
+    assert found.curves["trace"] == [float(f"{x:.6g}") for x in long]
+    assert found.curves["short"] == [pi, pi]
+    assert found.curves["step"] == list(range(30))
+    head = lzma.decompress(file.read_bytes()).decode().splitlines()[0]
+    assert THINNED in head
+    assert '"records":1' in head
+
+
+def test_a_curve_that_no_figure_shows_goes_with_its_steps(tmp_path: Path) -> None:
+    file = tmp_path / "records.jsonl.xz"
+    curves = {"step": [0, 1, 2], "train_loss": [3.0, 2.0, 1.0], "accuracy": [50.0, 60.0]}
+    pack([record(curves)], file)
+    (found,) = unpack(file)
+    assert found.curves == {"accuracy": [50.0, 60.0]}
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        (b"plain", "is no file of records"),
+        (lzma.compress(b"not JSON\n"), "is no file of records"),
+        (lzma.compress(b'{"format": "other"}\n'), "no format 'mpgd-records-1'"),
+        (lzma.compress(b'{"format": "mpgd-records-1", "records": 2}\n'), "must hold 2 records"),
+        (
+            lzma.compress(b'{"format": "mpgd-records-1", "records": 1}\n{"seed": 1}\n'),
+            "corrupt: experiment, protocol, scheme, .* missing",
+        ),
+    ],
+)
+def test_a_file_that_holds_no_records_is_refused(
+    content: bytes, match: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(ValueError, match=match):
+        list(unpack(tmp_path / "file"))
+
+
+def test_without_the_file_the_error_names_the_cure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(report, "PUBLISHED", tmp_path / "none.jsonl.xz")
+    assert cli.main(["report", "--published", "-o", str(tmp_path / "page.html")]) == cli.FAILED
+    said = capsys.readouterr().err
+    assert "no published records: " in said
+    assert "`mpgd report DIR --publish " in said
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_the_page_of_published_results_is_that_of_their_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every experiment: what the page shows survives the thinning, but for lines in pictures."""
+    monkeypatch.delenv("MPGD_DATA", raising=False)
+    monkeypatch.setenv("MPGD_CACHE", str(tmp_path / "no data"))
+    names = ("valley", "airfoil", "ecg", "digits", "audit", "limit", "generalization")
+    results.fill(tmp_path, names).save(Run("stray", "x", "y", {}, 1), {}, {}, 1.0)
+    file = tmp_path / "records.jsonl.xz"
+    assert cli.main(["report", str(tmp_path), "--publish", str(file)]) == cli.OK
+    assert f"bytes: {file}" in "".join(capsys.readouterr().out.split("\n"))
+    monkeypatch.setattr(report, "PUBLISHED", file)
+    whole = report.write(tmp_path, tmp_path / "whole.md")
+    shown = report.write(None, tmp_path / "published.md")
+    assert shown.records == whole.records - 1  # not the stray one
+    pages = [written.file.read_text() for written in (whole, shown)]
+    first, second = (page[page.index("## The valley") :].splitlines() for page in pages)
+    assert "mpgd report --published -o published.md" in pages[1]
+    assert [line for line in first if line not in second] == [
+        "## Files that could not be used",
+        "Records of experiments this page does not know: stray (1).",
+    ]
+
+
+def test_both_options_at_once_are_a_users_mistake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = ["--published", "--publish", str(tmp_path / "x")]
+    assert cli.main(["report", *both]) == cli.USAGE
+    assert "--published reads what --publish writes; give one of them" in capsys.readouterr().err
+
+
+def test_the_packages_own_file_is_small_where_it_is_there() -> None:
+    assert not archive.PUBLISHED.exists() or archive.PUBLISHED.stat().st_size < 10_000_000
+
+
+def test_a_store_is_given_what_it_lacks(tmp_path: Path) -> None:
+    """Of the experiments asked for and of present noise; what is there stays as it is."""
+    file, store = tmp_path / "records.jsonl.xz", Store(tmp_path / "runs")
+    here, other, old = replace(RUN, seed=4), replace(RUN, experiment="ecg"), replace(RUN, seed=5)
+    old = replace(old, driver=UNNAMED)
+    pack([record({}, run) for run in (RUN, here, other, old)], file)
+    store.save(here, {"trace": 1.0}, {}, seconds=1.0)
+    assert restore(store, ["valley"], file) == 1
+    found = store.load(RUN)
+    assert found is not None
+    assert (found.metrics["trace"], found.commit, found.seconds) == (pi, "abc", 2.5)
+    kept = store.load(here)
+    assert kept is not None
+    assert kept.metrics == {"trace": 1.0}
+    assert [store.has(run) for run in (other, old)] == [False, False]
+
+
+def test_the_command_trains_only_what_the_published_results_lack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own, file = load("implicit"), tmp_path / "records.jsonl.xz"
+    runs = own.runs("corrected", [1])
+    records = [record({}, run) for run in runs]
+    pack(records, file)
+    monkeypatch.setattr(archive.restore, "__defaults__", (file,))
+    trained: list[Run] = []
+    monkeypatch.setattr(
+        "mpgd_lab.runner.reproduce",
+        lambda study, context: trained.extend(run for run in runs if not context.store.has(run)),
+    )
+    monkeypatch.setattr(cli, "write_report", lambda *given: {})
+    assert cli.main(["reproduce", "implicit", "--published", "--out", str(tmp_path)]) == 0
+    assert trained == []
+    first, second = capsys.readouterr().out.splitlines()[:2]
+    assert first.startswith("unpacking the results")  # which takes seconds where they are many
+    assert second.startswith(f"{len(runs)} runs taken from the results")
+
+
+def test_the_audit_takes_the_runs_it_shares_with_other_experiments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shared = load("valley").runs("corrected", [1])[:2]
+    pack([record({}, run) for run in shared], tmp_path / "records.jsonl.xz")
+    monkeypatch.setattr(archive.restore, "__defaults__", (tmp_path / "records.jsonl.xz",))
+    monkeypatch.setattr("mpgd_lab.runner.reproduce", lambda study, context: None)
+    monkeypatch.setattr(cli, "write_report", lambda *given: {})
+    assert cli.main(["reproduce", "audit", "--published", "--out", str(tmp_path)]) == 0
+    assert "2 runs taken from the results" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("body", [b"null", b"3", b"[1]", b'{"seed": 1}'], ids=repr)
+def test_a_line_that_is_no_record_is_named_with_its_file(tmp_path: Path, body: bytes) -> None:
+    file = tmp_path / "records.jsonl.xz"
+    head = b'{"format": "mpgd-records-1", "records": 1}\n'
+    file.write_bytes(lzma.compress(head + body + b"\n"))
+    with pytest.raises(ValueError, match=r"records.jsonl.xz is no file of records: corrupt"):
+        list(unpack(file))
+
+
+def test_a_store_is_given_no_strange_record_and_none_twice(tmp_path: Path) -> None:
+    file, store = tmp_path / "records.jsonl.xz", Store(tmp_path / "runs", report=lambda text: None)
+    pack([record({}), replace(record({}), metrics={"trace": 1.0})], file)
+    store.check_writable()
+    store.path(RUN).write_text("garbage")
+    assert restore(store, ["valley"], file) == 1
+    found = store.load(RUN)
+    assert found is not None
+    assert found.metrics["trace"] == pi  # the first of two
+    pack([record({}, replace(RUN, scheme=3))], file)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="must be texts"):
+        restore(store, ["valley"], file)

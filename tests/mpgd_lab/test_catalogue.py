@@ -1,0 +1,201 @@
+"""The catalogue: names without torch, keys that never change, records of an earlier version."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests import results
+
+from mpgd.maps.normal import GAUSSIAN_VERSION
+from mpgd.maps.tables import DRIVER_VERSION
+from mpgd_lab import report
+from mpgd_lab.catalogue import EXPERIMENTS, PROTOCOLS, catalogue, load
+from mpgd_lab.report.shelf import read
+from mpgd_lab.schema import problem
+from mpgd_lab.store import Run, Store
+from mpgd_lab.studies.cifar10.runs import FULL, tasks
+from mpgd_lab.studies.generalization.runs import READINGS
+
+RECORDS = Path(__file__).parents[1] / "data" / "records"
+DIGESTS = {  # how many runs an experiment has for three seeds, SHA-256 of their sorted keys
+    "noise": (13, "efb1074df962f40181d6066eec3f23a04511ec3690f886bb7bd9090ed755f92d"),
+    "valley": (80, "dc04ab3a3ad5744ffa72dd44ae2131b1996cccf68b75f60f57eb67044bcd6c78"),
+    "airfoil": (387, "9c653543ec45fe7bfdafd210dbcd5dff271411e72cf57c63ede5abb2731bbf9c"),
+    "ecg": (282, "32b5e3d0be978ba03faca1442983590fd2d35af964794e7f751fe6fe8f7e64ef"),
+    "digits": (57, "eb6fc844f187117738cdbdfa732426e0d5a5405b46eb2d2aca2c43cc52eba832"),
+    "audit": (291, "039bec4cc37c71e26348a77932cf2613861a0a89c421f22580bc669611816524"),
+    "cifar10": (141, "f642f82c7ea0dcbef8bcb2fc92125bb769ca2f188579a35baa1d877f24958d68"),
+    "cifar10_step": (1, "1fca1dc704e821598633a409874ce17be71e8bf2b7784c5af567ce6d6b99fe43"),
+    "limit": (249, "eacad1020acd378ece05c3dc70d75dd59c7760e847a3d7a39e88d90979fea7ad"),
+    "implicit": (52, "61f946b0e8ed9b420cffd2d8289049a3c911d2dd5a7ebba4a1a904fb679a603f"),
+    "generalization": (12, "2b5b22524ed7cedf4431794adde89e0a3ebadaa27b5d0056ce4ae26bb8587c8d"),
+    "escape": (75, "32977c0e7906eb70df1c900bfc93f48b5ed1256c858536bd17efad92890f4e78"),
+    "compare": (846, "6dd5c498d56de56110c7e42cf86abb376bdef5efc4d80a764e8cc57d1b21c307"),
+    "levels": (1410, "3c24d1e98df25ea489aff03fc2002eac59071c0507ce304b55bea12e2110d66c"),
+    "steps": (339, "ae13ad45f5d8f4cb396b63c9d362d7edc79f7f5268fd2db49df88ea4220872f2"),
+}
+GPU = (141, "2fb1c8967c94a6f05aaf098b5cca889f6852a7f44fb86651357ddd13055adddc")
+
+
+GAUSSIANS = {  # how many of them draw from `mpgd.GaussianNoise`
+    "valley": 28,
+    "airfoil": 102,
+    "ecg": 78,
+    "digits": 27,
+    "audit": 78,
+    "cifar10": 54,
+    "generalization": 2,
+    "escape": 10,
+    "steps": 12,
+}
+
+
+def first(run: Run) -> Run:
+    """Return the run with the first version of its noises."""
+    return replace(run, driver=1, gaussian=1)
+
+
+def digest(runs: Iterable[Run]) -> tuple[int, str]:
+    """Return the number of runs and a digest of the keys they had with the first noises."""
+    keys = sorted({first(run).key for run in runs})
+    return len(keys), hashlib.sha256("\n".join(keys).encode()).hexdigest()
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_keys_of_all_runs_are_what_they_were(name: str) -> None:
+    """Results on a user's disk stay results: another key would train everything again."""
+    assert digest(run for p in PROTOCOLS for run in load(name).runs(p, (1, 2, 3))) == DIGESTS[name]
+
+
+def test_the_keys_of_the_full_cifar10_are_what_they_were() -> None:
+    study = FULL | {"device": "cuda"}
+    assert digest(run for p in PROTOCOLS for run in tasks(p, (1, 2, 3), study)) == GPU
+
+
+def _unread(run: Run) -> Run:
+    """Return the run as it was before a trajectory's readings were named among its settings."""
+    held = {k: v for k, v in run.hyperparameters.items() if k not in READINGS}
+    return replace(run, hyperparameters=held)
+
+
+def test_a_run_of_another_driver_is_another_run() -> None:
+    run = load("airfoil").runs("corrected", (1,))[0]
+    assert run.driver == DRIVER_VERSION == 2
+    assert replace(run, driver=1).key != run.key
+    assert '"driver":2' in run.canonical
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_only_runs_with_gaussian_noise_name_its_version(name: str) -> None:
+    runs = {run.key: run for p in PROTOCOLS for run in load(name).runs(p, (1, 2, 3))}
+    named = [run for run in runs.values() if run.gaussian is not None]
+    assert len(named) == GAUSSIANS.get(name, 0)
+    assert all('"gaussian":2' in run.canonical for run in named)
+    assert all(replace(run, gaussian=1).key != run.key for run in named)
+    others = [run for run in runs.values() if run.gaussian is None]
+    assert not any('"gaussian":' in run.canonical for run in others)
+    assert all(replace(run, gaussian=1) == run for run in others)
+
+
+@pytest.mark.parametrize(
+    ("experiment", "scheme", "hyperparameters", "version"),
+    [
+        ("compare", "gaussian neuron", {"noise": "gaussian"}, GAUSSIAN_VERSION),
+        ("compare", "anti", {"noise": "anti"}, GAUSSIAN_VERSION),
+        ("compare", "stable", {"noise": "stable"}, None),
+        ("cifar10", "gaussian", {"noise": "released_gaussian"}, GAUSSIAN_VERSION),
+        ("ecg", "gaussian", {"noise": "released_gaussian"}, None),
+        ("generalization", "gaussian", {}, GAUSSIAN_VERSION),
+    ],
+)
+def test_the_name_of_a_noise_tells_whether_it_is_ours(
+    experiment: str, scheme: str, hyperparameters: dict[str, str], version: int | None
+) -> None:
+    run = Run(experiment, "paper", scheme, hyperparameters, seed=1)
+    assert run.gaussian == version
+    assert run.is_current
+    assert replace(run, hyperparameters={"noise": "chaotic"}).gaussian is None
+
+
+def test_records_of_earlier_gaussian_noise_are_kept_apart(tmp_path: Path) -> None:
+    runs = load("digits").runs("corrected", (1,))
+    gaussian = next(run for run in runs if run.gaussian)
+    chaotic = next(run for run in runs if run.hyperparameters["noise"] == "chaotic")
+    store = Store(tmp_path / "runs")
+    store.save(replace(gaussian, gaussian=1), {"loss": 1.0}, {}, seconds=1.0)
+    store.save(chaotic, {"loss": 1.0}, {}, seconds=1.0)
+    assert store.load(gaussian) is None
+    assert {(r.run.gaussian, r.run.is_current) for r in store.records()} == {
+        (1, False),
+        (None, True),
+    }
+    assert not store.unreadable
+    written = report.write(tmp_path, tmp_path / "results.md")
+    text = written.file.read_text()
+    assert "1 records were made with an earlier chaotic driver or earlier Gaussian noise" in text
+    assert f"| digits | {gaussian.protocol} | 2, Gaussian 1 | 1 |" in text
+
+
+def test_every_line_of_the_catalogue_holds_its_experiment() -> None:
+    assert [study.name for study in catalogue()] == list(EXPERIMENTS)
+    assert {study.title for study in catalogue()} == {e.title for e in EXPERIMENTS.values()}
+    places = [study.section.place for study in catalogue() if study.section]
+    assert len(set(places)) == len(places)
+
+
+def renamed(run: Run) -> Run:
+    """Return an earlier version's run under the name its protocol has now."""
+    has_protocols = bool(load(run.experiment).protocols)
+    return replace(run, protocol="corrected") if has_protocols and run.protocol == "paper" else run
+
+
+def test_a_record_under_the_old_name_of_a_protocol_is_only_counted(tmp_path: Path) -> None:
+    store, run = Store(tmp_path / "runs"), load("airfoil").runs("corrected", (1,))[0]
+    metrics = {"test_rmse": 0.4, "gap": 0.1, "released_gap": 0.2}
+    store.save(replace(run, protocol="paper"), metrics, {}, 1.0)
+    assert store.load(run) is None
+    shelf = read(tmp_path, catalogue())
+    assert (shelf["airfoil"], len(shelf.earlier), shelf.unusable) == ([], 1, {})
+    store.save(run, metrics, {}, 1.0)
+    assert [record.run for record in read(tmp_path, catalogue())["airfoil"]] == [run]
+
+
+@pytest.fixture
+def earlier(tmp_path: Path) -> Store:
+    """Return a store with records that an earlier version wrote."""
+    shutil.copytree(RECORDS, tmp_path / "runs")
+    return Store(tmp_path / "runs")
+
+
+def test_records_of_an_earlier_version_are_read_and_are_runs_of_the_catalogue(
+    earlier: Store,
+) -> None:
+    records = list(earlier.records())
+    assert len(records) == 50
+    assert not earlier.unreadable
+    assert {record.run.driver for record in records} == {1}
+    every = [run for name in EXPERIMENTS for run in results.runs_of(name)]
+    ours = {first(_unread(run)).key for run in every}
+    (other,) = [record.run for record in records if renamed(record.run).key not in ours]
+    assert other.hyperparameters["study"] == "ecg"  # audited now with two hidden layers
+    assert all(
+        earlier.load(replace(record.run, driver=DRIVER_VERSION, gaussian=None)) is None
+        for record in records
+    )
+    for record in records:
+        assert problem(record, load(record.run.experiment).needs(record.run)) is None
+
+
+def test_the_page_counts_records_of_an_earlier_driver_and_shows_none(earlier: Store) -> None:
+    folder = earlier.folder.parent
+    written = report.write(folder, folder / "results.md")
+    assert (written.records, written.unusable) == (0, ())
+    text = written.file.read_text()
+    assert "50 records were made with an earlier chaotic driver" in text
+    for run in (record.run for record in earlier.records()):
+        assert f"| {run.experiment} | {run.protocol} | 1 | " in text
