@@ -96,7 +96,7 @@ class MPGD(Optimizer):
             CUDA where triton is not installed.
         fused: True: compiled kernels, or an error that says what is missing; False: torch
             operations; None: kernels where there are some.
-        engine: ``"torch"``, ``"numba"`` or ``"triton"``; by default numba on a CPU and Triton on
+        engine: ``"torch"``, ``"cpu"`` or ``"triton"``; by default torch on a CPU and Triton on
             CUDA and ROCm, where they are installed.
         longest: no laminar phase of chaotic noise has more steps than this; None sets no bound.
         force: instead of sigma: a step pushes by force lr v2/c0, so that in a laminar phase every

@@ -9,8 +9,7 @@ those of the torch operations in `mpgd.optim.update` and `mpgd.optim.orbits`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache, partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import torch
@@ -19,7 +18,6 @@ from torch.autograd.graph import increment_version
 
 from mpgd.noise.driver import Driver
 from mpgd.noise.engines import FLOATS, kernel_for
-from mpgd.noise.engines.threads import in_parts
 from mpgd.optim.orbits import BUFFER, State
 from mpgd.optim.settings import TWIN, Settings
 from mpgd.optim.shards import are_overlapping, local, offset_of, place_of
@@ -125,7 +123,7 @@ def step_rows(
         The numbers of those that the kernel does not take, or to which there is nothing to add now.
     """
     kernel = _kernel(settings.engine, params[0].device) if params else None
-    if kernel is None:
+    if kernel != "triton":  # the CPU's kernels displace only, and this step descends too
         return list(range(len(params)))
     if len(params) > 1 and are_overlapping(params):  # threads would race: one after the other
         rest = []
@@ -144,9 +142,8 @@ def step_rows(
     scales = strengths(eta, *settings.sizes, settings.exponents)
     m = None if shared is None else float(scales[0]) * float(shared)
     numbers = Numbers(eta, how, m, (float(scales[0]), float(scales[1])))
-    run = _run_numba if kernel == "numba" else _run_triton
     for kind, lines in rows.items():
-        run(lines, kind, settings, numbers)
+        _run_triton(lines, kind, settings, numbers)
     _mark_changed(params, rest)
     return rest
 
@@ -159,52 +156,11 @@ def _kernel(engine: str | None, device: torch.device) -> str | None:
     return _KERNELS[key]
 
 
-def _run_numba(lines: list[list[int]], kind: Kind, settings: Settings, numbers: Numbers) -> None:
-    remembered = _arguments if numbers.m is None else _arguments.__wrapped__  # m always changes
-    kernel, given = remembered(kind.dtype, kind.waits, settings, numbers)
-    table = np.array(lines, dtype=np.int64)
-    in_parts(sum([row[LENGTH] for row in lines]), partial(_run, kernel, table, given))
-
-
-@lru_cache(maxsize=64)
-def _arguments(
-    dtype: torch.dtype, waits: bool, settings: Settings, numbers: Numbers
-) -> tuple[Any, tuple[Any, ...]]:
-    """Return numba's kernel and what it takes after the rows and their range."""
-    number = _NUMBERS.get(dtype, np.float32)
-    kernel, first = _kernel_of(dtype, settings)
-    values, flags = numbers.direction
-    how = (tuple(number(value) for value in values), flags)
-    constants = [
-        (d.table, d.rule, scaled, d.is_normal)
-        for d, scaled in zip(both_drivers(settings), _scaled(settings, numbers.scales), strict=True)
-    ]
-    shared = 0.0 if numbers.m is None else numbers.m
-    scalars = (number(numbers.down), how, numbers.how is None, number(shared))
-    uses = _uses(waits, settings, numbers.m is not None)
-    return kernel, (first, *scalars, *uses, *constants)
-
-
-def _kernel_of(dtype: torch.dtype, settings: Settings) -> tuple[Any, Any]:
-    """Return numba's kernel for a dtype, and its first argument after the rows."""
-    if dtype in _NUMBERS:
-        from mpgd.optim.kernels import step_rows
-
-        return step_rows, np.empty(0, _NUMBERS[dtype])
-    from mpgd.optim.halves import step_half_rows
-
-    return step_half_rows, (dtype == torch.bfloat16, settings.rounds, settings.start)
-
-
 def _uses(waits: bool, settings: Settings, has_shared: bool) -> tuple[bool, bool, bool, bool]:
     """Return whether there is a shared m, m and n of each element's own, and twins."""
     moves = not waits
     own = settings.mu != 0 and not has_shared and moves
     return has_shared and moves, own, settings.sigma != 0 and moves, settings.twins
-
-
-def _run(kernel: Any, table: Any, given: tuple[Any, ...], first: int, last: int) -> None:
-    kernel(table, first, last, *given)
 
 
 def _run_triton(lines: list[list[int]], kind: Kind, settings: Settings, numbers: Numbers) -> None:
