@@ -137,7 +137,7 @@ def instructions() -> str | None:
 
 def _kernel(name: str) -> Any:
     if _LOADED.library is None:
-        raise ImportError(f"the CPU engine needs its compiled kernels: {_LOADED.reason}")
+        raise ImportError(f"this needs compiled kernels, and {_LOADED.reason}")
     return getattr(_LOADED.library, f"mpgd_{name}")
 
 
