@@ -136,7 +136,6 @@ def test_without_its_data_it_is_left_out_or_an_error(
     [
         (["--seeds", "0"], "seeds must be an integer >= 1, got 0"),
         (["--workers", "0"], "workers must be an integer >= 1, got 0"),
-        (["--protocol", "paper"], "protocol 'paper' is now 'corrected' (fresh signs); 'text' is"),
         (["--protocol", "text,texts"], "protocol must be one of 'text', 'corrected', 'released'"),
     ],
 )
