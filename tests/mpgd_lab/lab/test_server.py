@@ -203,7 +203,7 @@ def test_fifty_browsers_may_knock_at_once(lab: Lab) -> None:
 
 
 def test_requests_leave_nothing_in_memory(lab: Lab) -> None:
-    """`python -m tests.attack` asks ten thousand times."""
+    """`python -m tools.attack` asks ten thousand times."""
     ask(lab, 100)
     gc.collect()
     tracemalloc.start()

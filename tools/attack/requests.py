@@ -124,6 +124,7 @@ def answered(lab: Lab, sent: bytes, hangs_up: bool) -> str | None:
 
 
 def is_up(lab: Lab) -> bool:
+    """Return whether the lab serves its page."""
     address = ("127.0.0.1", lab.server_address[1])
     with closing(http.client.HTTPConnection(*address, timeout=60)) as connection:
         connection.request("GET", "/")

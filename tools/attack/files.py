@@ -35,6 +35,7 @@ class Command:
 
 
 def sparse(path: Path) -> None:
+    """Make a file larger than a record may be, without using the disk."""
     path.touch()
     os.truncate(path, LARGEST + 1)
 
@@ -83,6 +84,7 @@ def attack(seed: int) -> Iterator[str | None]:
 
 
 def archive(folder: Path, content: bytes) -> object:
+    """Read the wanted members of an archive; none found is an error."""
     path = folder / "archive"
     path.write_bytes(content)
     found = contents(path, SIZES)
@@ -94,6 +96,7 @@ def archive(folder: Path, content: bytes) -> object:
 def refused(
     kind: str, read: Callable[[], object], errors: tuple[type[Exception], ...]
 ) -> str | None:
+    """Return what went wrong: anything but one of these errors."""
     try:
         read()
     except errors:
