@@ -98,7 +98,7 @@ def test_an_import_that_points_the_wrong_way_is_found(
     assert bool(wrong_imports(source, module)) == is_wrong
 
 
-def test_a_folder_holds_few_files_each_with_a_name_of_its_own() -> None:
+def test_a_file_name_occurs_once_in_a_package() -> None:
     """But for the four that every study has."""
     usual = {"__init__", "runs", "training", "section", "figure"}
     for package in ("mpgd", "mpgd_lab"):

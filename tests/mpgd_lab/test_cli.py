@@ -45,12 +45,6 @@ def test_help_has_commands_examples_and_exit_codes() -> None:
     assert "\x1b[" not in shown.stdout
 
 
-@pytest.mark.parametrize("command", cli.COMMANDS)
-def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main([command, "--help"]) == cli.OK
-    assert f"mpgd {command}" in capsys.readouterr().out
-
-
 def test_help_names_every_experiment(capsys: pytest.CaptureFixture[str]) -> None:
     cli.main(["reproduce", "--help"])
     text = capsys.readouterr().out
@@ -124,7 +118,7 @@ def test_alone_it_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
 def test_help_shows_no_default_that_says_nothing(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cli.main([command, "--help"])
+    assert cli.main([command, "--help"]) == cli.OK
     text = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert not re.search(r"\(default: (None|False|)\)", text)
 
