@@ -21,7 +21,7 @@ GPU_RUN := $(if $(wildcard /dev/nvidia0 /dev/kfd),,TRITON_INTERPRET=1)
 TEST_WORKERS ?= 2
 WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 
-.PHONY: reproduce lab test lint sweeps generic without-numba gpu jax clients notebooks bench docs clean
+.PHONY: reproduce lab test lint data sweeps generic without-numba gpu jax clients notebooks bench docs clean
 
 reproduce: $(INSTALLED)
 	$(BIN)/mpgd reproduce --out results --workers $(WORKERS)
@@ -29,11 +29,16 @@ reproduce: $(INSTALLED)
 lab: $(INSTALLED)
 	$(BIN)/mpgd lab
 
+LEG := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
+ELSEWHERE := $(addprefix --ignore tests/,jax clients notebooks browser)
 SWEEPS := tests/mpgd_lab/runner tests/mpgd_lab/studies/cifar10
 
 test: $(INSTALLED) lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal --ignore tests/jax \
-		--ignore tests/clients --ignore tests/notebooks --ignore tests/browser $(addprefix --ignore ,$(SWEEPS))
+	$(LEG) $(ELSEWHERE) $(addprefix --ignore ,$(SWEEPS))
+
+# The tests that need the data sets, and nothing else; `make test` skips them without MPGD_DATA.
+data: $(INSTALLED)
+	MPGD_NO_SKIPS=all $(LEG) $(ELSEWHERE) -m data
 
 # JAX has an environment of its own, so that nobody else has to install it. Products of bfloat16
 # matrices by torch's oneDNN end some CPUs' processes, so it is told to use older instructions.
@@ -64,11 +69,10 @@ REPRESENTATIVE := tests/noise/test_engines.py tests/noise/test_counter_hash.py \
 	tests/noise/test_chaotic_arguments.py tests/optim/test_fast_paths.py \
 	tests/optim/test_dtypes.py tests/optim/test_memory.py tests/optim/test_update.py \
 	tests/optim/test_wrapper.py tests/optim/test_engine_choice.py
-LEG := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
 
-# Sweeps that are killed, run twice at once, on a cluster or on a full disk; trainings on CIFAR-10.
+# Sweeps that are killed, run twice at once, on a cluster or on a full disk; CIFAR-10 without data.
 sweeps: $(INSTALLED)
-	$(LEG) $(SWEEPS)
+	$(LEG) $(SWEEPS) -m "not data"
 
 # A CPU without vector instructions.
 generic: $(INSTALLED)

@@ -65,6 +65,17 @@ def test_info_as_json(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
     assert (facts["data_folder"], facts["data_found"]) == ("/nowhere", False)
 
 
+def test_info_of_a_user_without_a_home(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mpgd_lab.cli.cache_folder", lambda: None)
+    monkeypatch.delenv("MPGD_DATA", raising=False)
+    assert cli.main(["info", "--json"]) == cli.OK
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["cache_folder"], facts["data_folder"]) == (None, None)
+    assert facts["data_found"] is False
+
+
 def test_noise_as_json_and_as_a_plot(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     size = ["--steps", "100", "--count", "500", "--beta", "0.5"]
     path = tmp_path / "noise.png"
