@@ -122,6 +122,11 @@ def test_import_mpgd_waits_with_torch_until_a_name_is_used() -> None:
     assert "torch" in loaded_by("from mpgd import MPGD")
 
 
+def test_maps_and_stable_laws_need_no_torch() -> None:
+    assert "torch" not in loaded_by("from mpgd import ThalerMap, StableLaw, maps, stable")
+    assert "torch" in loaded_by("from mpgd import StableLaw; StableLaw(1.5).sample(2)")
+
+
 def test_public_names_load_no_extra() -> None:
     loaded = loaded_by("from mpgd import *")
     assert {"torch", "numpy"} <= loaded
