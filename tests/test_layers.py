@@ -147,8 +147,8 @@ def test_all_is_complete() -> None:
     """What type checkers see is what is there at run time."""
     assert len(set(mpgd.__all__)) == len(mpgd.__all__)
     tree = ast.parse((SOURCE / "mpgd" / "__init__.py").read_text())
-    froms = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    seen = {a.name for node in froms if str(node.module).startswith("mpgd") for a in node.names}
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    seen = {a.name for node in imports if str(node.module).startswith("mpgd") for a in node.names}
     assert seen == set(mpgd.__all__)
     assert seen <= set(dir(mpgd))
 
