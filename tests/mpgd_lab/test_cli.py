@@ -14,12 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.conftest import hear_interrupts
 
 import mpgd
 from mpgd_lab import catalogue as experiments
 from mpgd_lab import cli
 from mpgd_lab.runner import Context
+from tests.conftest import hear_interrupts
 
 COMMAND = [sys.executable, "-m", "mpgd_lab.cli"]
 
