@@ -8,10 +8,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from tests.numbers import ANSWERS, LAW, REFUSALS
 
 import mpgd
-from mpgd.limits import distances_in_law
+from mpgd.limits import distances_in_law, p_variation
+from tests.numbers import ANSWERS, LAW, REFUSALS
 
 RANDOM = 160
 
@@ -29,6 +29,7 @@ def attack(seed: int) -> Iterator[str | None]:
 
 
 def problem_of(case: str, holds: Callable[[], bool]) -> str | None:
+    """Return what is wrong with a case, or None."""
     try:
         return None if holds() else f"{case}: wrong"
     except Exception as problem:
@@ -36,12 +37,14 @@ def problem_of(case: str, holds: Callable[[], bool]) -> str | None:
 
 
 def is_refused(function: Callable[[], object], kind: type[Exception], text: str) -> bool:
+    """Return whether a function raises this error with this text."""
     with pytest.raises(kind, match=text):
         function()
     return True
 
 
 def path_of(dice: random.Random) -> np.ndarray:
+    """Return a random walk."""
     rng = np.random.default_rng(dice.randrange(2**32))
     return rng.standard_normal((dice.randrange(2, 60), dice.choice((1, 2, 5)))).cumsum(axis=0)
 
@@ -49,14 +52,14 @@ def path_of(dice: random.Random) -> np.ndarray:
 def variation_scales(dice: random.Random) -> bool:
     """|2^k u|_p = 2^k |u|_p, for p up to 10^6."""
     u, p, k = path_of(dice), 10.0 ** dice.uniform(0, 6), dice.randrange(-1000, 1000)
-    return mpgd.p_variation(np.ldexp(u, k), p) == np.ldexp(mpgd.p_variation(u, p), k)
+    return p_variation(np.ldexp(u, k), p) == np.ldexp(p_variation(u, p), k)
 
 
 def variation_falls(dice: random.Random) -> bool:
     """|u|_p falls in p, and is at least the largest increment."""
     u = path_of(dice)
     p = sorted(10.0 ** dice.uniform(0, 8) for _ in range(5))
-    values = [mpgd.p_variation(u, each) for each in p]
+    values = [p_variation(u, each) for each in p]
     largest = np.linalg.norm(u[:, None] - u[None], axis=2).max()
     rounding = 1 + 1e-12
     return values[-1] * rounding >= largest and all(a * rounding >= b for a, b in pairwise(values))
