@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from tests.noise.integer_reference import Reference
 
 import mpgd
 from mpgd import ChaoticNoise, GaussianNoise
@@ -23,6 +22,7 @@ from mpgd.noise.engines import cpu
 from mpgd.noise.memoryless import integers, normal_driver
 from mpgd.noise.stochastic_rounding import rounded
 from mpgd.noise.word import LONG, MAGNITUDE, ONE
+from tests.noise.integer_reference import Reference
 
 pytestmark = pytest.mark.skipif(not cpu.is_available(), reason="needs kernels, a C compiler")
 
