@@ -46,7 +46,7 @@ def report(rounds: int) -> Iterator[str]:
 def heading(rounds: int) -> str:
     """Return what was measured, where and when."""
     load = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
-    packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "numpy", "numba", "scipy"))
+    packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "numpy", "scipy"))
     command = "make bench" if rounds == ROUNDS else "python -m benchmarks --quick"
     return f"""# Benchmarks
 

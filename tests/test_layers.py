@@ -22,6 +22,7 @@ FILES = sorted(
 LEVELS = {  # a folder, or a file beside the folders: imports go from higher to lower numbers
     "mpgd.parameters": 0,
     "mpgd.files": 0,
+    "mpgd.library": 0,
     "mpgd.maps": 1,
     "mpgd.noise": 2,
     "mpgd.stable": 3,

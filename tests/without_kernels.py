@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import mpgd.noise.engines.library as library
+import mpgd.library as library
 
 library.load = lambda source: library.Loaded(
     None, f"lib{source.stem}.so is not there: {library.CURE}"

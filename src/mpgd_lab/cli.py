@@ -131,7 +131,7 @@ class Reproduce:
     def run(self) -> None:
         """Run the experiments one after the other, and write the report."""
         from mpgd_lab.archive import restore
-        from mpgd_lab.plan import announce, check_options, must_compile
+        from mpgd_lab.plan import announce, check_options
         from mpgd_lab.runner import Context, reproduce
 
         began, left_out = time.perf_counter(), {}
@@ -153,8 +153,6 @@ class Reproduce:
             terminal.say(f"{taken:,} runs taken from the results that come with the package")
         dues = announce(studies, context)
         terminal.plan(dues)
-        if any(due.runs for due in dues) and must_compile():
-            terminal.say("numba compiles for this machine first, once; half a minute or so")
         for reason in left_out.values():
             terminal.say(reason)
         for study in studies:
@@ -279,14 +277,15 @@ class Info:
         """Print what this installation is."""
         import torch
 
-        from mpgd.noise.engines import has_numba, has_triton
+        from mpgd.noise.engines import cpu, has_cpu, has_triton
 
         cache, named = cache_folder(), os.environ.get("MPGD_DATA")
         data = Path(named) if named else cache and cache / "data"
-        extras = ("numba", "scipy", "tyro", "rich", "matplotlib")
+        extras = ("scipy", "tyro", "rich", "matplotlib")
         facts: dict[str, Any] = {**versions(), **{name: installed(name) for name in extras}}
-        there = {"torch": True, "numba": has_numba(), "triton": has_triton()}
+        there = {"torch": True, "cpu": has_cpu(), "triton": has_triton()}
         facts["engines"] = [name for name, is_there in there.items() if is_there]
+        facts["cpu_kernels"] = cpu.instructions() or f"none: {cpu.reason()}"
         facts |= {"threads": torch.get_num_threads(), "cache_folder": cache and str(cache)}
         facts |= {"data_folder": data and str(data), "data_found": bool(data and data.is_dir())}
         show(facts, self.json)

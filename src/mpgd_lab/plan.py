@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mpgd.noise.engines import has_numba
 from mpgd_lab.experiment import Experiment
 from mpgd_lab.runner import Context, runs_of
 
@@ -27,16 +26,6 @@ def announce(studies: Sequence[Experiment], context: Context) -> list[Due]:
         missing = sum(not context.store.has(run) for run in runs.values())
         found.append(Due(study.name, missing, missing * study.seconds / places))
     return found
-
-
-def must_compile() -> bool:
-    """Return whether numba is there and has compiled nothing of this version yet."""
-    if not has_numba():
-        return False
-    from mpgd.noise.engines.compiled import is_kept
-    from mpgd.noise.engines.fused import advance_copy, advance_sums, advance_tensors, advance_values
-
-    return not any(map(is_kept, (advance_tensors, advance_values, advance_copy, advance_sums)))
 
 
 def check_options(studies: Sequence[Experiment], context: Context) -> None:

@@ -30,7 +30,7 @@ from mpgd.maps.normal import GAUSSIAN_VERSION
 from mpgd.maps.tables import DRIVER_VERSION
 
 FORMAT: Final = "mpgd-run-1"  # a file that does not say so is not ours
-RECORDED: Final = ("torch", "numpy", "numba")  # packages whose versions a record holds
+RECORDED: Final = ("torch", "numpy")  # packages whose versions a record holds
 UNNAMED: Final = 1  # the driver and the Gaussian noise of records that name none
 GAUSSIANS: Final = ("gaussian", "matched", "langevin", "anti")  # noises made of `GaussianNoise`
 LARGEST: Final = 64 * 2**20  # bytes; no result comes near

@@ -1,10 +1,8 @@
-import sys
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from mpgd.limits._compiled import compiled
 from mpgd.limits.paths.variation import p_variation
 
 KINDS = ["gaussian", "stable", "monotone", "constant", "ties", "trend", "plane", "space", "ties_2d"]
@@ -143,13 +141,6 @@ def test_refuses_paths() -> None:
     with pytest.raises(TypeError, match=r"path must hold real numbers, got dtype complex128"):
         p_variation(np.array([1j, 2.0]), 2)
 
-
-def test_names_the_extra_when_numba_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled.cache_clear()
-    monkeypatch.setitem(sys.modules, "numba", None)
-    assert p_variation([0.0, 2.0, 1.0], 1) == 3.0
-    with pytest.raises(ImportError, match=r'pip install "mpgd\[fast\]"'):
-        p_variation([0.0, 2.0, 1.0], 2)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mpgd.noise.engines import has_numba
 from mpgd_lab.catalogue import load
-from mpgd_lab.plan import announce, check_options, must_compile, runs_of
+from mpgd_lab.plan import announce, check_options, runs_of
 from mpgd_lab.runner import Context
 from tests.mpgd_lab.spoken import Spoken
 
@@ -39,19 +38,3 @@ def test_an_option_is_refused_where_nobody_heeds_it_and_told_where_some_do(tmp_p
     with pytest.raises(ValueError, match="--seeds has no effect on limit; leave it out"):
         check_options([load("limit")], context)
     check_options([load("limit")], Context(tmp_path))  # nothing was asked for
-
-
-@pytest.mark.skipif(not has_numba(), reason="needs numba")
-def test_a_first_compilation_is_foreseen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mpgd.noise.engines import fused
-
-    class Fresh:
-        def __init__(self, folder: Path) -> None:
-            self.stats = type("stats", (), {"cache_path": str(folder)})
-            self.__qualname__ = "advance_0123"
-
-    for name in ("advance_values", "advance_copy", "advance_sums", "advance_tensors"):
-        monkeypatch.setattr(fused, name, Fresh(tmp_path))
-    assert must_compile()
-    (tmp_path / "fused.advance_0123-214.py311.nbi").touch()
-    assert not must_compile()

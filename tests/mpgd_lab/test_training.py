@@ -200,10 +200,10 @@ def test_mistakes_are_named(problem: Problem) -> None:
         perturbations(gaussian, LAYOUT.shapes, torch.float64)
 
 
-def test_training_without_numba_is_the_same(
+def test_training_without_kernels_is_the_same(
     problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The nets are those of `kernels`, which without numba are trained by tensor operations."""
+    """The nets are those of `shallow`, which without kernels are trained by tensor operations."""
     h = FIXED | SCHEMES["symmetric"]
     everyone = [
         Run("test", "paper", name, FIXED | SCHEMES[name], seed)
@@ -216,8 +216,8 @@ def test_training_without_numba_is_the_same(
     run = Run("test", "paper", "mpgd", h, 1)
     (fast,) = perturbations([run], layout.shapes, torch.float64)
     values = [fast.next() for _ in range(40)]
-    for module in (engines, training):
-        monkeypatch.setattr(module, "has_numba", lambda: False)
+    monkeypatch.setattr(engines, "has_cpu", lambda: False)
+    monkeypatch.setattr(training, "is_available", lambda: False)
     (plain,) = perturbations([run], layout.shapes, torch.float64)
     for pair in values:
         assert all(map(torch.equal, pair, plain.next()))

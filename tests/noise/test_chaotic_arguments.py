@@ -9,7 +9,7 @@ import torch
 from mpgd import ChaoticNoise
 from mpgd.noise import NoiseState, position
 from mpgd.noise.engines import check_dtype
-from mpgd.noise.engines.library import Loaded
+from mpgd.library import Loaded
 from mpgd.noise.word import LONGEST
 
 
@@ -102,7 +102,7 @@ def test_bad_counts() -> None:
 def test_kernels_asked_for_but_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = ChaoticNoise(0.6).path(50, (30,))
     monkeypatch.setattr("mpgd.noise.engines._HAS_CPU", False)
-    monkeypatch.setattr("mpgd.noise.engines.cpu._LOADED", Loaded(None, "there is no compiler"))
+    monkeypatch.setattr("mpgd.noise.engines.native.LOADED", Loaded(None, "there is no compiler"))
     rule = "engine='cpu' needs compiled kernels, and there is no compiler"
     with pytest.raises(ImportError, match=rule):
         ChaoticNoise(0.6, engine="cpu")

@@ -76,13 +76,15 @@ INLINE void add_derivatives(Net g, const double *X, Index stride, double *h, con
 
 /* Fill losses and gradients of `nets` nets (net, element) on columns (net or 1, feature, example);
    `h` is room for hidden times BLOCK numbers. */
-CLONES void mpgd_differentiate(double *x, const double *columns, const double *targets, double *losses, double *gradient,
-                               double *h, Index nets, Index shared, Index features, Index hidden, Index examples) {
+CLONES void mpgd_differentiate(double *x, const double *columns, const double *targets, double *losses,
+                               double *gradient, double *h, Index nets, Index shared, Index features,
+                               Index hidden, Index examples) {
     Index size = hidden * (features + 2) + 1;
     double r[BLOCK];
     memset(gradient, 0, (size_t)(nets * size) * sizeof *gradient);
     for (Index k = 0; k < nets; k++) {
-        const double *X = columns + (shared ? 0 : k * features * examples), *y = targets + (shared ? 0 : k * examples);
+        Index own = shared ? 0 : k;
+        const double *X = columns + own * features * examples, *y = targets + own * examples;
         Net net = net_at(x + k * size, features, hidden), g = net_at(gradient + k * size, features, hidden);
         double loss = 0.0, factor = 2.0 / (double)examples;
         for (Index first = 0; first < examples; first += BLOCK) {

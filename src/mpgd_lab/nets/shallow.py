@@ -11,7 +11,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from mpgd.noise.engines.library import load
+from mpgd.library import load
 from mpgd_lab.nets.layout import Examples
 
 BLOCK: Final = 128  # examples, as in shallow.c

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpgd.limits.paths.checks import Array
-from mpgd.noise.engines.library import load
+from mpgd.library import load
 
 Indices = NDArray[np.int64]
 Function = TypeVar("Function", bound=Callable[..., Any])

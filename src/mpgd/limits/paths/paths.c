@@ -230,7 +230,8 @@ Index mpgd_align(const double *s, const double *x, Index n, const double *t, con
         for (Index j = 0; j < m; j++)
             for (int move = 1; move < 4; move++) {
                 Index a = i - (move & 1), b = j - (move >> 1);
-                if (a < 0 || b < 0 || late(s, n, t, m, i, j, move, steps) > window || cost[a * m + b] == INFINITY) continue;
+                if (a < 0 || b < 0 || cost[a * m + b] == INFINITY) continue;
+                if (late(s, n, t, m, i, j, move, steps) > window) continue;
                 double total = 0.0;
                 for (Index k = 0; k < d; k++) {
                     double step = x[i * d + k] - x[a * d + k] - y[j * d + k] + y[b * d + k];

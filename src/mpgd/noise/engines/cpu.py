@@ -5,17 +5,13 @@
     round_halves    float32 numbers to bfloat16 or float16, stochastically
 
 The kernels get addresses and trust them; `row_of` and the functions here check what they rely on.
-Bits are those of `mpgd.noise.engines.tensor`, on any number of threads. The environment variable
-``MPGD_CPU`` names an instruction set: ``avx2``, ``lanes`` (vectors that every CPU has) or
-``scalar``. By default it is the first of these that the CPU has.
+Bits are those of `mpgd.noise.engines.tensor`, on any number of threads and with any instructions.
 """
 
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -24,128 +20,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mpgd.noise.driver import Driver
-from mpgd.noise.engines.library import load
+from mpgd.noise.engines import native
+from mpgd.noise.engines.native import INSTRUCTIONS as INSTRUCTIONS
+from mpgd.noise.engines.native import instructions as instructions
+from mpgd.noise.engines.native import is_available as is_available
+from mpgd.noise.engines.native import reason as reason
+from mpgd.noise.engines.native import select as select
 from mpgd.noise.engines.threads import SMALLEST_PART, run
 from mpgd.noise.word import NEGATIVE
 
 DTYPES: Final = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
-INSTRUCTIONS: Final = ("scalar", "lanes", "avx2")  # in the order of kernels.c
-VARIABLE: Final = "MPGD_CPU"
-_ABSENT, _CHAOTIC, _NORMAL, _SHARED = range(4)  # kinds of drivers
-_u32, _u64, _i64, _address = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int64, ctypes.c_void_p
-
-
-class _Driver(ctypes.Structure):
-    _fields_ = (
-        ("table", _address),
-        ("kind", _u32),
-        ("threshold", _u32),
-        ("product", _u32),
-        ("largest", _u32),
-        ("c0", ctypes.c_double),
-        ("c1", ctypes.c_double),
-    )
-
-
-_PARTS: Final = (("total", _i64), ("part", _i64), ("next", _i64))
-
-
-class _Displacement(ctypes.Structure):
-    _fields_ = (
-        ("rows", _address),
-        ("count", _i64),
-        *_PARTS,
-        ("drivers", _Driver * 2),
-        ("dtype", _u32),
-        ("twins", _u32),
-        ("rounding", _u64),
-        ("start", _u64),
-    )
-
-
-class _Values(ctypes.Structure):
-    _fields_ = (
-        ("streams", _address),
-        ("count", _i64),
-        *_PARTS,
-        ("driver", _Driver),
-        ("step", _u64),
-        ("steps", _i64),
-        ("stride", _i64),
-        ("wide", _u32),
-        ("adds", _u32),
-    )
-
-
-class _Rounding(ctypes.Structure):
-    _fields_ = (
-        ("x", _address),
-        ("out", _address),
-        *_PARTS,
-        ("offset", _u64),
-        ("key", _u64),
-        ("dtype", _u32),
-        ("unused", _u32),
-    )
-
-
-# ---- the library ---------------------------------------------------------------------------------
-
-_LOADED: Final = load(Path(__file__).with_name("kernels.c"))
-
-
-def select(wanted: str | None = None) -> str:
-    """Use an instruction set from now on and return its name; None takes the best there is.
-
-    Examples:
-        >>> before = instructions()
-        >>> select("scalar"), instructions()  # doctest: +SKIP
-        ('scalar', 'scalar')
-        >>> select(before) == before  # doctest: +SKIP
-        True
-    """
-    global _instructions
-    if wanted is not None and wanted not in INSTRUCTIONS:
-        names = ", ".join(INSTRUCTIONS)
-        raise ValueError(f"{VARIABLE} must be one of {names}, got {wanted!r}")
-    for name in (wanted,) if wanted else reversed(INSTRUCTIONS):
-        if _kernel("select")(INSTRUCTIONS.index(name)) >= 0:
-            _instructions = name
-            return name
-    raise ValueError(f"{VARIABLE}={wanted!r}: this CPU does not have these instructions")
-
-
-def is_available() -> bool:
-    """Return whether the library is there."""
-    return _LOADED.library is not None
-
-
-def reason() -> str:
-    """Return why the library is not there, and the cure; empty if it is."""
-    return _LOADED.reason
-
-
-def instructions() -> str | None:
-    """Return the name of the instruction set in use, None without the library.
-
-    Examples:
-        >>> instructions() in (None, *INSTRUCTIONS)
-        True
-    """
-    return _instructions
-
-
-def _kernel(name: str) -> Any:
-    if _LOADED.library is None:
-        raise ImportError(f"this needs compiled kernels, and {_LOADED.reason}")
-    return getattr(_LOADED.library, f"mpgd_{name}")
-
-
-_instructions: str | None = None
-if is_available():
-    for _name in ("displace", "values", "round"):
-        _kernel(_name).argtypes, _kernel(_name).restype = [_address], None
-    select(os.environ.get(VARIABLE) or None)
 
 
 # ---- values --------------------------------------------------------------------------------------
@@ -179,8 +63,8 @@ def advance(
         >>> from mpgd import ChaoticNoise
         >>> noise = ChaoticNoise(0.6)
         >>> state, out = noise.init(4, seed=1), torch.empty(2, 4, dtype=torch.float64)
-        >>> advance(noise.driver, state.word, out, int(state.key), steps=2)  # doctest: +SKIP
-        >>> torch.equal(out, noise.path(2, (4,), seed=1))  # doctest: +SKIP
+        >>> advance(noise.driver, state.word, out, int(state.key), steps=2)
+        >>> torch.equal(out, noise.path(2, (4,), seed=1))
         True
     """
     count = out.numel() // (1 if adds else max(1, steps))
@@ -227,11 +111,29 @@ def _run_values(
     driver: Driver, streams: Any, out: Tensor, step: int, steps: int, stride: int, adds: bool
 ) -> None:
     table = np.array(streams, dtype=np.int64)
-    job = _Values(streams=table.ctypes.data, count=len(table), total=int(table[:, 3].sum()))
+    job = native.Values(streams=table.ctypes.data, total=int(table[:, 3].sum()))
     job.driver = _constants(driver, 1.0)
     job.step, job.steps, job.stride, job.adds = step, steps, stride, adds
     job.wide = out.dtype == torch.float64
-    run(_kernel("values"), job, SMALLEST_PART // max(1, steps))
+    run(native.kernel("values"), job, SMALLEST_PART // max(1, steps))
+
+
+def visit(driver: Driver, words: Tensor, steps: Tensor, key: int) -> None:
+    """Take words that are in Z through one visit each, in place, each at a step of its own.
+
+    So orbits go from visit to visit, without the steps between, which only count down.
+
+    Args:
+        driver: the constants of all orbits.
+        words: int32, contiguous; those outside Z are taken as if they were in it.
+        steps: how many steps each orbit has taken, int64.
+        key: of the stream.
+    """
+    _check_memory("words", words, (torch.int32,), words.numel())
+    _check_memory("steps", steps, (torch.int64,), words.numel())
+    constants = _constants(driver, 1.0)
+    given = (words.data_ptr(), steps.data_ptr(), words.numel(), key % 2**64)
+    native.kernel("visit")(*given, ctypes.addressof(constants))
 
 
 # ---- the displacement ----------------------------------------------------------------------------
@@ -336,31 +238,31 @@ def displace(
         ...     states = [noise.init(x.shape, seed, tensor_id=number, driver_id=k) for k in (0, 1)]
         ...     rows.append(row_of(x, [s.word for s in states], make_key(seed, number), step=0))
         >>> both = Term(noise.driver, 0.1), Term(noise.driver, 0.2)
-        >>> displace(rows, torch.float32, *both)  # doctest: +SKIP
+        >>> displace(rows, torch.float32, *both)
         >>> v, _ = noise.step(noise.init((2, 2), seed, tensor_id=1, driver_id=1))
-        >>> torch.equal(tensors[1], (0.2 * v).float())  # doctest: +SKIP
+        >>> torch.equal(tensors[1], (0.2 * v).float())
         True
     """
     table = np.ascontiguousarray(rows, dtype=np.int64)
     if len(table) == 0:
         return
     total = int(table[:, Row._fields.index("length")].sum())
-    job = _Displacement(rows=table.ctypes.data, count=len(table), total=total)
+    job = native.Displacement(rows=table.ctypes.data, total=total)
     job.drivers[0], job.drivers[1] = (
-        _Driver() if term is None else _constants(term.driver, term.level) for term in (m, n)
+        native.DriverConstants() if term is None else _constants(term.driver, term.level) for term in (m, n)
     )
     job.dtype, job.twins, job.start = DTYPES[dtype], twins, start
     job.rounding = 0 if rounding is None else rounding
-    run(_kernel("displace"), job)
+    run(native.kernel("displace"), job)
 
 
-def _constants(driver: Driver | None, level: float) -> _Driver:
+def _constants(driver: Driver | None, level: float) -> native.DriverConstants:
     """Return a driver's constants with its values times the level."""
     if driver is None:
-        return _Driver(kind=_SHARED, c0=level)
-    return _Driver(
+        return native.DriverConstants(kind=native.SHARED, c0=level)
+    return native.DriverConstants(
         table=driver.returns.ascending.ctypes.data,
-        kind=_NORMAL if driver.is_normal else _CHAOTIC,
+        kind=native.NORMAL if driver.is_normal else native.CHAOTIC,
         threshold=driver.threshold,
         product=NEGATIVE if driver.product else 0,
         largest=driver.largest,
@@ -383,9 +285,9 @@ def round_halves(x: Tensor, dtype: torch.dtype, key: int, offset: int = 0) -> Te
     """
     _check_memory("x", x, (torch.float32,), x.numel())
     out = torch.empty_like(x, dtype=dtype)
-    job = _Rounding(x=x.data_ptr(), out=out.data_ptr(), total=x.numel())
+    job = native.Rounding(x=x.data_ptr(), out=out.data_ptr(), total=x.numel())
     job.key, job.offset, job.dtype = key % 2**64, offset, DTYPES[dtype]
-    run(_kernel("round"), job)
+    run(native.kernel("round"), job)
     return out
 
 

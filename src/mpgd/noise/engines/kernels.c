@@ -81,7 +81,6 @@ typedef struct {
 
 typedef struct {
     const Row *rows;
-    int64_t count;
     int64_t total, part;  /* elements of all rows together; elements that a thread takes at a time */
     int64_t next;         /* the first element that no thread has taken yet */
     Driver drivers[2];    /* of m and of n */
@@ -100,7 +99,7 @@ typedef struct {
 
 typedef struct {
     const Stream *streams;
-    int64_t count, total, part, next;
+    int64_t total, part, next;
     Driver driver;
     u64 step;
     int64_t steps, stride; /* elements from the values of one step to the next in `out` */
@@ -227,19 +226,27 @@ INLINE void prefetch(const void *start, size_t line) {
 
 /* ---- instruction sets --------------------------------------------------------------------------- */
 
-/* Kernels for the first n elements of a block; the first four take whole vectors only. */
+/* A run of elements, at most a block. */
+typedef struct {
+    size_t n;
+    u64 first;        /* index of the first element in its whole tensor */
+    u64 key;          /* of the driver, or of the random bits, at this step */
+    const char *next; /* memory that will be needed soon */
+} Run;
+
+/* Kernels for a run; the first four take whole vectors only. */
 typedef struct {
     size_t lanes; /* of a vector; 0 where the first four are not there */
-    void (*advance)(u32 *words, void *y, int how, int wide, size_t n, u64 first, u64 key, const Driver *d, const char *next);
-    void (*displace_both)(u32 *words_m, u32 *words_n, float *y, size_t n, u64 first, const u64 keys[2], const Driver d[2], const char *next);
-    void (*normals)(void *y, int how, int wide, size_t n, u64 first, u64 key, const Driver *d);
-    void (*random_bits)(u32 *out, size_t n, u64 first, u64 key);
+    void (*advance)(u32 *words, void *y, int how, int wide, Run run, const Driver *d);
+    void (*displace_both)(u32 *words_m, u32 *words_n, float *y, Run of_m, Run of_n, const Driver d[2]);
+    void (*normals)(void *y, int how, int wide, Run run, const Driver *d);
+    void (*random_bits)(u32 *out, Run run);
     void (*unpack)(const u16 *x, float *out, size_t n, int is_bfloat);
     void (*pack)(const float *x, u16 *out, const u32 *random, size_t n, int is_bfloat);
     void (*apply_difference)(void *y, const void *value, const void *twin, int how, int wide, size_t n);
 } Instructions;
 
-#define KERNELS(SUFFIX, LANES) \
+#define KERNELS(SUFFIX, LANES)                                                             \
     {LANES, advance##SUFFIX, displace_both##SUFFIX, normals##SUFFIX, random_bits##SUFFIX, \
      unpack##SUFFIX, pack##SUFFIX, apply_difference##SUFFIX}
 
@@ -249,7 +256,8 @@ typedef struct {
 #define KERNEL static
 #include "lanes.h"
 static const Instructions lanes = KERNELS(_lanes, 4);
-static const Instructions scalar = {.unpack = unpack_lanes, .pack = pack_lanes, .apply_difference = apply_difference_lanes};
+static const Instructions scalar = {
+    .unpack = unpack_lanes, .pack = pack_lanes, .apply_difference = apply_difference_lanes};
 
 #ifdef __x86_64__
 static u64 LANE_ORDERS[256]; /* the lanes that are set in a mask, one per byte, the first lowest */
@@ -268,100 +276,124 @@ static const Instructions avx2 = KERNELS(_avx2, 8);
 
 static const Instructions *cpu = &scalar;
 
-/* ---- a block ------------------------------------------------------------------------------------- */
+/* ---- a run --------------------------------------------------------------------------------------- */
 
-/* How many of n elements are done in vectors: none where their indices differ in the upper half. */
-INLINE size_t in_lanes(u64 first, size_t n) {
-    if (cpu->lanes == 0 || (first & 0xFFFFFFFF) + n > 0xFFFFFFFF) return 0;
-    return n - n % cpu->lanes;
+/* How many elements are done in vectors: none where their indices differ in the upper half. */
+INLINE size_t in_lanes(Run run) {
+    if (cpu->lanes == 0 || (run.first & 0xFFFFFFFF) + run.n > 0xFFFFFFFF) return 0;
+    return run.n - run.n % cpu->lanes;
 }
 
-/* Let the values of words act on y, and advance the words. `first` is the index of words[0]; `next`
-   is memory that will be needed soon. */
-static void advance_block(u32 *words, void *y, int how, int wide, size_t n, u64 first, u64 key, const Driver *d, const char *next) {
-    size_t done = in_lanes(first, n);
-    if (done) cpu->advance(words, y, how, wide, done, first, key, d, next);
-    for (size_t i = done; i < n; i++) {
+INLINE Run shortened(Run run, size_t n) {
+    run.n = n;
+    return run;
+}
+
+/* Let the values of words act on y, and advance the words. */
+static void advance(u32 *words, void *y, int how, int wide, Run run, const Driver *d) {
+    size_t done = in_lanes(run);
+    if (done) cpu->advance(words, y, how, wide, shortened(run, done), d);
+    for (size_t i = done; i < run.n; i++) {
         apply_one(y, how, wide, i, value_one(words[i], d));
-        words[i] = advance_one(words[i], first + i, key, d);
+        words[i] = advance_one(words[i], run.first + i, run.key, d);
     }
 }
 
-static void normal_block(void *y, int how, int wide, size_t n, u64 first, u64 key, const Driver *d) {
-    size_t done = in_lanes(first, n);
-    if (done) cpu->normals(y, how, wide, done, first, key, d);
-    for (size_t i = done; i < n; i++) {
-        int32_t z = normal_one(hash_element(first + i, key, 0), d->table);
+static void apply_normals(void *y, int how, int wide, Run run, const Driver *d) {
+    size_t done = in_lanes(run);
+    if (done) cpu->normals(y, how, wide, shortened(run, done), d);
+    for (size_t i = done; i < run.n; i++) {
+        int32_t z = normal_one(hash_element(run.first + i, run.key, 0), d->table);
         apply_one(y, how, wide, i, wide ? z * d->c0 : (float)z * (float)d->c0);
     }
 }
 
-static void random_block(u32 *out, size_t n, u64 first, u64 key) {
-    size_t done = in_lanes(first, n);
-    if (done) cpu->random_bits(out, done, first, key);
-    for (size_t i = done; i < n; i++) out[i] = (u32)(hash_element(first + i, key, 0) >> 33);
+/* 31 random bits for each element. */
+static void draw_random_bits(u32 *out, Run run) {
+    size_t done = in_lanes(run);
+    if (done) cpu->random_bits(out, shortened(run, done));
+    for (size_t i = done; i < run.n; i++) out[i] = (u32)(hash_element(run.first + i, run.key, 0) >> 33);
 }
 
-/* Let driver `number` of a row act on y; 2 and 3 are the twins of 0 and 1. */
-static void act(void *y, int how, int wide, size_t n, const Row *row, size_t at, int number, const u64 *keys, const Driver *d, const char *next) {
-    u64 first = row->offset + at;
-    if (d->kind == CHAOTIC) advance_block(row->words[number] + at, y, how, wide, n, first, keys[number], d, next);
-    else if (d->kind == NORMAL) normal_block(y, how, wide, n, first, keys[number], d);
-    else for (size_t i = 0; i < n; i++) apply_one(y, how, wide, i, d->c0);
+/* ---- a block of a row ---------------------------------------------------------------------------- */
+
+enum { TWIN = 2, ROUNDING = 4 }; /* driver k has driver k + TWIN as its twin; the key of rounding */
+
+typedef struct {
+    const Row *row;
+    const u64 *keys;  /* of its drivers and of its rounding, at this step */
+    size_t at, n;     /* the first element of the block, and how many there are */
+    const char *next; /* x of the next block */
+} Block;
+
+INLINE Run run_of(const Block *b, int number) {
+    return (Run){b->n, b->row->offset + b->at, b->keys[number], b->next};
 }
 
-/* The same, less the twin; the difference is taken first, in the precision of y. */
-static void act_with_twin(void *y, int how, int wide, size_t n, const Row *row, size_t at, int number, const u64 *keys, const Driver *d, const char *next) {
+/* Let one driver of a block act on y. */
+static void act(void *y, int how, int wide, const Block *b, int number, const Driver *d) {
+    Run run = run_of(b, number);
+    if (d->kind == CHAOTIC) advance(b->row->words[number] + b->at, y, how, wide, run, d);
+    else if (d->kind == NORMAL) apply_normals(y, how, wide, run, d);
+    else for (size_t i = 0; i < b->n; i++) apply_one(y, how, wide, i, d->c0); /* shared */
+}
+
+/* The same, less its twin; the difference is taken first, in the precision of y. */
+static void act_with_twin(void *y, int how, int wide, const Block *b, int number, const Driver *d) {
     double value[BLOCK], twin[BLOCK];
-    act(value, PUT, wide, n, row, at, number, keys, d, next);
-    act(twin, PUT, wide, n, row, at, number + 2, keys, d, next);
-    cpu->apply_difference(y, value, twin, how, wide, n);
+    act(value, PUT, wide, b, number, d);
+    act(twin, PUT, wide, b, number + TWIN, d);
+    cpu->apply_difference(y, value, twin, how, wide, b->n);
 }
 
-static void displace_floats(void *y, int wide, size_t n, const Row *row, size_t at, const u64 *keys, const Displacement *job, const char *next) {
+/* y <- (y - m y) + n */
+static void displace(void *y, int wide, const Block *b, const Displacement *job) {
     const Driver *d = job->drivers;
-    u64 first = row->offset + at;
-    if (!wide && !job->twins && d[0].kind == CHAOTIC && d[1].kind == CHAOTIC && n == in_lanes(first, n)) {
-        cpu->displace_both(row->words[0] + at, row->words[1] + at, y, n, first, keys, d, next);
+    Run of_m = run_of(b, 0), of_n = run_of(b, 1);
+    if (d[0].kind == CHAOTIC && d[1].kind == CHAOTIC && !wide && !job->twins && in_lanes(of_m) == b->n) {
+        u32 *const *words = b->row->words;
+        cpu->displace_both(words[0] + b->at, words[1] + b->at, y, of_m, of_n, d);
         return;
     }
     for (int k = 0; k < 2; k++) {
         int how = k == 0 ? SCALE : SHIFT;
         if (d[k].kind == ABSENT) continue;
-        if (job->twins && d[k].kind != SHARED) act_with_twin(y, how, wide, n, row, at, k, keys, d + k, next);
-        else act(y, how, wide, n, row, at, k, keys, d + k, next);
+        if (job->twins && d[k].kind != SHARED) act_with_twin(y, how, wide, b, k, d + k);
+        else act(y, how, wide, b, k, d + k);
     }
 }
 
-static void displace_block(const Row *row, const u64 *keys, const Displacement *job, size_t at, size_t n) {
+/* Half types are computed in float32 and rounded once. */
+static void displace_halves(u16 *x, const Block *b, const Displacement *job) {
     int is_bfloat = job->dtype == BFLOAT16;
-    if (job->dtype == FLOAT32 || job->dtype == FLOAT64) {
-        int wide = job->dtype == FLOAT64;
-        char *x = (char *)row->x + at * (wide ? 8 : 4);
-        displace_floats(x, wide, n, row, at, keys, job, x + BLOCK * (wide ? 8 : 4));
-        return;
-    }
-    u16 *x = (u16 *)row->x + at;
     float y[BLOCK];
     u32 random[BLOCK];
-    cpu->unpack(x, y, n, is_bfloat);
-    displace_floats(y, 0, n, row, at, keys, job, (char *)(x + BLOCK));
-    if (job->rounding) random_block(random, n, row->offset + at, keys[4]);
-    cpu->pack(y, x, job->rounding ? random : NULL, n, is_bfloat);
+    cpu->unpack(x, y, b->n, is_bfloat);
+    displace(y, 0, b, job);
+    if (job->rounding) draw_random_bits(random, run_of(b, ROUNDING));
+    cpu->pack(y, x, job->rounding ? random : NULL, b->n, is_bfloat);
+}
+
+static void displace_block(Block *b, const Displacement *job) {
+    size_t size = job->dtype == FLOAT64 ? 8 : job->dtype == FLOAT32 ? 4 : 2;
+    char *x = (char *)b->row->x + b->at * size;
+    b->next = x + BLOCK * size;
+    if (size == 2) displace_halves((u16 *)x, b, job);
+    else displace(x, size == 8, b, job);
 }
 
 /* ---- what Python calls --------------------------------------------------------------------------- */
+
+INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+INLINE int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Take the next part of a job; false when none is left. Every thread calls the same function with
    the same job, and takes parts until all have been taken. */
 INLINE int take_part(int64_t *next, int64_t part, int64_t total, int64_t *first, int64_t *last) {
     *first = __atomic_fetch_add(next, part, __ATOMIC_RELAXED);
-    *last = *first + part < total ? *first + part : total;
+    *last = smaller(*first + part, total);
     return *first < total;
 }
-
-INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-INLINE int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Displace all rows and advance their words. A part is a range of the elements of all rows, as if
    these stood one after the other: with rows of 700 and 500 elements, the part from 512 to 1,024 is
@@ -371,37 +403,38 @@ void mpgd_displace(Displacement *job) {
     while (take_part(&job->next, job->part, job->total, &first, &last)) {
         const Row *row = job->rows;
         for (int64_t before = 0; before < last; before += row++->length) {
-            int64_t begin = larger(first - before, 0), end = smaller(last - before, row->length);
-            u64 keys[5];
-            if (begin >= end) continue;
+            int64_t at = larger(first - before, 0), end = smaller(last - before, row->length);
+            if (at >= end) continue;
+            u64 keys[ROUNDING + 1] = {0};
             for (u64 number = 0; number < (job->twins ? 4 : 2); number++)
                 keys[number] = step_key(extend_key(row->key, number), row->step);
-            keys[4] = step_key(extend_key(row->key, job->rounding), row->step + job->start);
-            for (; begin < end; begin += BLOCK)
-                displace_block(row, keys, job, (size_t)begin, (size_t)smaller(end - begin, BLOCK));
+            keys[ROUNDING] = step_key(extend_key(row->key, job->rounding), row->step + job->start);
+            for (; at < end; at += BLOCK)
+                displace_block(&(Block){row, keys, (size_t)at, (size_t)smaller(end - at, BLOCK), NULL}, job);
         }
     }
 }
 
-/* Write or add the values of `steps` steps of all streams, and advance their words. */
+/* Write or add the values of a block of a stream at `steps` steps, and advance its words. */
+static void stream_block(const Stream *s, int64_t at, size_t n, const Values *job) {
+    int how = job->adds ? SHIFT : PUT, wide = (int)job->wide;
+    u32 *words = s->words + (s->words ? at : 0);
+    if (s->from != s->words) memcpy(words, s->from + at, 4 * n);
+    for (int64_t k = 0; k < job->steps; k++) {
+        char *out = (char *)s->out + (k * job->stride + at) * (wide ? 8 : 4);
+        Run run = {n, s->offset + (u64)at, step_key(s->key, job->step + (u64)k), out + BLOCK * (wide ? 8 : 4)};
+        if (job->driver.kind == NORMAL) apply_normals(out, how, wide, run, &job->driver);
+        else advance(words, out, how, wide, run, &job->driver);
+    }
+}
+
 void mpgd_values(Values *job) {
-    int64_t first, last, size = job->wide ? 8 : 4;
-    int how = job->adds ? SHIFT : PUT;
+    int64_t first, last;
     while (take_part(&job->next, job->part, job->total, &first, &last)) {
         const Stream *s = job->streams;
         for (int64_t before = 0; before < last; before += s++->length) {
             int64_t at = larger(first - before, 0), end = smaller(last - before, s->length);
-            for (; at < end; at += BLOCK) {
-                size_t n = (size_t)smaller(end - at, BLOCK);
-                u64 index = s->offset + (u64)at;
-                if (s->from != s->words) memcpy(s->words + at, s->from + at, 4 * n);
-                for (int64_t k = 0; k < job->steps; k++) {
-                    char *out = (char *)s->out + (k * job->stride + at) * size;
-                    u64 key = step_key(s->key, job->step + (u64)k);
-                    if (job->driver.kind == NORMAL) normal_block(out, how, (int)job->wide, n, index, key, &job->driver);
-                    else advance_block(s->words + at, out, how, (int)job->wide, n, index, key, &job->driver, out + BLOCK * size);
-                }
-            }
+            for (; at < end; at += BLOCK) stream_block(s, at, (size_t)smaller(end - at, BLOCK), job);
         }
     }
 }
@@ -413,24 +446,24 @@ void mpgd_round(Rounding *job) {
     while (take_part(&job->next, job->part, job->total, &at, &last))
         for (; at < last; at += BLOCK) {
             size_t n = (size_t)smaller(last - at, BLOCK);
-            random_block(random, n, job->offset + (u64)at, job->key);
+            draw_random_bits(random, (Run){n, job->offset + (u64)at, job->key, NULL});
             cpu->pack(job->x + at, job->out + at, random, n, job->dtype == BFLOAT16);
         }
 }
 
-#ifndef MPGD_SOURCE
-#define MPGD_SOURCE "" /* a digest of kernels.c and lanes.h, so that Python sees a stale library */
-#endif
-const char mpgd_source[17] = MPGD_SOURCE;
+/* Take words that are in Z through one visit each, at steps of their own: so an orbit goes from visit
+   to visit without the steps between, which only count down. */
+void mpgd_visit(u32 *words, const u64 *steps, int64_t n, u64 key, const Driver *d) {
+    for (int64_t i = 0; i < n; i++) words[i] = visit_one(words[i], (u64)i, step_key(key, steps[i]), d);
+}
 
 /* Use an instruction set from now on; return it, or -1 where this CPU does not have it. */
 int mpgd_select(int wanted) {
 #ifdef __x86_64__
     for (int mask = 0; mask < 256; mask++) {
-        u64 order = 0;
+        LANE_ORDERS[mask] = 0;
         for (int lane = 7; lane >= 0; lane--)
-            if (mask >> lane & 1) order = order << 8 | (u64)lane;
-        LANE_ORDERS[mask] = order;
+            if (mask >> lane & 1) LANE_ORDERS[mask] = LANE_ORDERS[mask] << 8 | (u64)lane;
     }
     if (wanted == WITH_AVX2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt")) {
         cpu = &avx2;
@@ -441,3 +474,8 @@ int mpgd_select(int wanted) {
     cpu = wanted == SCALAR ? &scalar : &lanes;
     return wanted;
 }
+
+#ifndef MPGD_SOURCE
+#define MPGD_SOURCE "" /* a digest of kernels.c and lanes.h, so that Python sees a stale library */
+#endif
+const char mpgd_source[17] = MPGD_SOURCE;

@@ -167,9 +167,9 @@ LANE V NAMED(load_row)(const u64 *table, const u32 *rows, int k) {
 /* ---- the hash and the table --------------------------------------------------------------------- */
 
 /* The hash of the indices first + place, as low and upper halves; the salt belongs to the upper. */
-LANE void NAMED(hash)(V place, u64 first, u64 key, V salt, V *low, V *upper) {
+LANE void NAMED(hash)(V place, Run run, V salt, V *low, V *upper) {
     V m = NAMED(all)((u32)MULTIPLIER), upper_m = NAMED(all)((u32)(MULTIPLIER >> 32));
-    V lo = (place + (u32)first) ^ (u32)key, hi = NAMED(all)((u32)((first ^ key) >> 32));
+    V lo = (place + (u32)run.first) ^ (u32)run.key, hi = NAMED(all)((u32)((run.first ^ run.key) >> 32));
     for (int round = 0; round < 3; round++) {
         W even = NAMED(even_products)(lo, m), odd = NAMED(even_products)((V)((W)lo >> 32), m);
         hi = hi * m + lo * upper_m + EVEN_THEN_ODD(even >> 32, odd);
@@ -213,10 +213,10 @@ LANE Whole NAMED(look_up)(const u64 *table, const Visits *r) {
 typedef struct { V least_fraction, longest; } Met;
 
 /* Hash LANES packed words: note their places, inputs, rows and new signs. */
-LANE void NAMED(draw)(Visits *r, const u32 *packed, u64 first, u64 key, const Driver *d, int all_cases, Met *met) {
+LANE void NAMED(draw)(Visits *r, const u32 *packed, Run run, const Driver *d, int all_cases, Met *met) {
     V old = NAMED(load)(packed), f = old & FRACTION, place = (old >> FRACTION_BITS) & (BLOCK - 1);
     V low, upper, above = f ^ FRACTION;
-    NAMED(hash)(place, first, key, f << (SALT_SHIFT - 32), &low, &upper);
+    NAMED(hash)(place, run, f << (SALT_SHIFT - 32), &low, &upper);
     if (all_cases) above = SELECT(above, (low >> DRAWN_SHIFT) & FRACTION, f == 0); /* 0: not known */
     met->least_fraction = NAMED(smaller)(met->least_fraction, f);
     NAMED(note_inputs)(r, (low ^ upper) | 1, above);
@@ -243,32 +243,32 @@ LANE void NAMED(finish)(u32 *words, const Visits *r, const Driver *d, int all_ca
 
 /* Memory of the next block is fetched meanwhile, because visits need none: its words in the first
    loop, half as much at `next` in the second. */
-LANE Met NAMED(visit_all)(u32 *words, const u32 *packed, size_t vectors, u64 first, u64 key, const Driver *d,
-                          const char *next, int all_cases) {
+LANE Met NAMED(visit_all)(u32 *words, const u32 *packed, size_t vectors, Run run, const Driver *d,
+                          int all_cases) {
     Visits room[BLOCK / LANES];
     Met met = {NAMED(all)(~0u), NAMED(all)(0)};
     size_t lines = (BLOCK * 4 / LINE + vectors - 1) / vectors;
     for (size_t k = 0; k < vectors; k++) {
-        NAMED(draw)(room + k, packed + LANES * k, first, key, d, all_cases, &met);
+        NAMED(draw)(room + k, packed + LANES * k, run, d, all_cases, &met);
         for (size_t line = 0; line < lines; line++) prefetch(words + BLOCK, k * lines + line);
     }
     for (size_t k = 0; k < vectors; k++) {
         NAMED(finish)(words, room + k, d, all_cases, &met);
-        for (size_t line = 0; line < lines; line += 2) prefetch(next, (k * lines + line) / 2);
+        for (size_t line = 0; line < lines; line += 2) prefetch(run.next, (k * lines + line) / 2);
     }
     return met;
 }
 
-LANE void NAMED(visit)(u32 *words, u32 *packed, size_t count, u64 first, u64 key, const Driver *d, const char *next) {
+LANE void NAMED(visit)(u32 *words, u32 *packed, size_t count, Run run, const Driver *d) {
     size_t vectors = (count + LANES - 1) / LANES;
     if (count == 0) return;
     NAMED(store)(packed + count, NAMED(all)(packed[count - 1])); /* takes its visit again, to the same end */
     if (d->largest >= LONG) {
-        Met met = NAMED(visit_all)(words, packed, vectors, first, key, d, next, 0);
+        Met met = NAMED(visit_all)(words, packed, vectors, run, d, 0);
         V rare = (V)(met.least_fraction == 0) | (V)((I)met.longest >= (int32_t)FAR);
         if (!NAMED(any)(rare)) return;
     }
-    NAMED(visit_all)(words, packed, vectors, first, key, d, next, 1);
+    NAMED(visit_all)(words, packed, vectors, run, d, 1);
 }
 
 /* ---- a block of words ----------------------------------------------------------------------------- */
@@ -305,84 +305,85 @@ LANE void NAMED(apply_wide)(double *y, D value, int how) {
 }
 
 /* `how` and `wide` are constants in every call, so that their branches vanish. */
-LANE void NAMED(advance_as)(int how, int wide, u32 *words, void *y, size_t n, u64 first, u64 key,
-                            const Driver *driver, const char *next) {
+LANE void NAMED(advance_as)(int how, int wide, u32 *words, void *y, Run run, const Driver *driver) {
     Driver own = *driver, *d = &own; /* a copy: stores to y cannot change it */
     u32 packed[BLOCK + LANES];
     size_t count = 0;
     V place = (V){COUNTED} << FRACTION_BITS;
-    for (size_t i = 0; i < n; i += LANES, place += (u32)LANES << FRACTION_BITS) {
+    for (size_t i = 0; i < run.n; i += LANES, place += (u32)LANES << FRACTION_BITS) {
         V in_Z, old = NAMED(count_down)(words + i, place, packed, &count, &in_Z);
         if (wide) {
             double *at = (double *)y + i;
             V mask = (V)((I)in_Z >> 31);
-            NAMED(apply_wide)(at, NAMED(wide_value)((W)FIRST_TWICE(old), (W)FIRST_TWICE(mask), d), how);
-            NAMED(apply_wide)(at + LANES / 2, NAMED(wide_value)((W)SECOND_TWICE(old), (W)SECOND_TWICE(mask), d), how);
+            D first = NAMED(wide_value)((W)FIRST_TWICE(old), (W)FIRST_TWICE(mask), d);
+            D second = NAMED(wide_value)((W)SECOND_TWICE(old), (W)SECOND_TWICE(mask), d);
+            NAMED(apply_wide)(at, first, how);
+            NAMED(apply_wide)(at + LANES / 2, second, how);
         } else {
             NAMED(apply)((float *)y + i, NAMED(value)(old, in_Z, d), how);
         }
     }
-    NAMED(visit)(words, packed, count, first, key, d, next);
+    NAMED(visit)(words, packed, count, run, d);
 }
 
-/* Do as `advance_block` of kernels.c, for whole vectors of words. */
-KERNEL void NAMED(advance)(u32 *words, void *y, int how, int wide, size_t n, u64 first, u64 key,
-                           const Driver *d, const char *next) {
-    if (wide && how == PUT) NAMED(advance_as)(PUT, 1, words, y, n, first, key, d, next);
-    else if (wide && how == SCALE) NAMED(advance_as)(SCALE, 1, words, y, n, first, key, d, next);
-    else if (wide) NAMED(advance_as)(SHIFT, 1, words, y, n, first, key, d, next);
-    else if (how == PUT) NAMED(advance_as)(PUT, 0, words, y, n, first, key, d, next);
-    else if (how == SCALE) NAMED(advance_as)(SCALE, 0, words, y, n, first, key, d, next);
-    else NAMED(advance_as)(SHIFT, 0, words, y, n, first, key, d, next);
+/* Do as `advance` of kernels.c, for whole vectors of words. */
+KERNEL void NAMED(advance)(u32 *words, void *y, int how, int wide, Run run, const Driver *d) {
+    if (wide && how == PUT) NAMED(advance_as)(PUT, 1, words, y, run, d);
+    else if (wide && how == SCALE) NAMED(advance_as)(SCALE, 1, words, y, run, d);
+    else if (wide) NAMED(advance_as)(SHIFT, 1, words, y, run, d);
+    else if (how == PUT) NAMED(advance_as)(PUT, 0, words, y, run, d);
+    else if (how == SCALE) NAMED(advance_as)(SCALE, 0, words, y, run, d);
+    else NAMED(advance_as)(SHIFT, 0, words, y, run, d);
 }
 
 /* The common case in one pass: y <- (y - m y) + n in float32, both terms chaotic, without twins. */
-KERNEL void NAMED(displace_both)(u32 *words_m, u32 *words_n, float *y, size_t n, u64 first, const u64 keys[2],
-                                 const Driver drivers[2], const char *next) {
-    Driver of_m = drivers[0], of_n = drivers[1]; /* copies: stores to y cannot change them */
+KERNEL void NAMED(displace_both)(u32 *words_m, u32 *words_n, float *y, Run of_m, Run of_n,
+                                 const Driver drivers[2]) {
+    Driver driver_m = drivers[0], driver_n = drivers[1]; /* copies: stores to y cannot change them */
     u32 packed_m[BLOCK + LANES], packed_n[BLOCK + LANES];
     size_t count_m = 0, count_n = 0;
     V place = (V){COUNTED} << FRACTION_BITS;
-    for (size_t i = 0; i < n; i += LANES, place += (u32)LANES << FRACTION_BITS) {
+    for (size_t i = 0; i < of_m.n; i += LANES, place += (u32)LANES << FRACTION_BITS) {
         V in_Z, old = NAMED(count_down)(words_m + i, place, packed_m, &count_m, &in_Z);
-        F m = NAMED(value)(old, in_Z, &of_m), x = (F)NAMED(load)(y + i);
+        F m = NAMED(value)(old, in_Z, &driver_m), x = (F)NAMED(load)(y + i);
         old = NAMED(count_down)(words_n + i, place, packed_n, &count_n, &in_Z);
-        NAMED(store)(y + i, (V)((x - m * x) + NAMED(value)(old, in_Z, &of_n)));
+        NAMED(store)(y + i, (V)((x - m * x) + NAMED(value)(old, in_Z, &driver_n)));
     }
-    NAMED(visit)(words_m, packed_m, count_m, first, keys[0], &of_m, next);
-    NAMED(visit)(words_n, packed_n, count_n, first, keys[1], &of_n, next + BLOCK * 2);
+    of_n.next += BLOCK * sizeof *y / 2; /* each fetches half of the next y */
+    NAMED(visit)(words_m, packed_m, count_m, of_m, &driver_m);
+    NAMED(visit)(words_n, packed_n, count_n, of_n, &driver_n);
 }
 
 /* ---- numbers without memory ------------------------------------------------------------------------ */
 
 /* The uppermost bit of a hash is the sign, the 50 below it are U. */
-KERNEL void NAMED(normals)(void *y, int how, int wide, size_t n, u64 first, u64 key, const Driver *d) {
+KERNEL void NAMED(normals)(void *y, int how, int wide, Run run, const Driver *d) {
     Visits room[BLOCK / LANES];
-    for (size_t i = 0; i < n; i += LANES) {
+    for (size_t i = 0; i < run.n; i += LANES) {
         V low, upper;
-        NAMED(hash)((V){COUNTED} + (u32)i, first, key, (V){0}, &low, &upper);
+        NAMED(hash)((V){COUNTED} + (u32)i, run, (V){0}, &low, &upper);
         V joined = upper << (32 - NORMAL_SHIFT) | low >> NORMAL_SHIFT;
         NAMED(note_inputs)(room + i / LANES, joined | 1, (upper >> NORMAL_SHIFT) & FRACTION);
         NAMED(store)(room[i / LANES].signs, (V)((I)upper >> 31));
     }
-    for (size_t i = 0; i < n; i += LANES) {
+    for (size_t i = 0; i < run.n; i += LANES) {
         const Visits *r = room + i / LANES;
         Whole z = NAMED(look_up)(d->table, r);
         W half = NAMED(all_wide)(1 << (EXCESS - 1));
         V q = LOW_HALVES((z.a + half) >> EXCESS, (z.b + half) >> EXCESS), sign = NAMED(load)(r->signs);
         I number = (I)((q ^ sign) - sign);
         if (wide) {
-            for (int lane = 0; lane < LANES; lane++) apply_one(y, how, 1, i + (size_t)lane, number[lane] * d->c0);
+            for (size_t k = 0; k < LANES; k++) apply_one(y, how, 1, i + k, number[k] * d->c0);
         } else {
             NAMED(apply)((float *)y + i, __builtin_convertvector(number, F) * (float)d->c0, how);
         }
     }
 }
 
-KERNEL void NAMED(random_bits)(u32 *out, size_t n, u64 first, u64 key) {
-    for (size_t i = 0; i < n; i += LANES) {
+KERNEL void NAMED(random_bits)(u32 *out, Run run) {
+    for (size_t i = 0; i < run.n; i += LANES) {
         V low, upper;
-        NAMED(hash)((V){COUNTED} + (u32)i, first, key, (V){0}, &low, &upper);
+        NAMED(hash)((V){COUNTED} + (u32)i, run, (V){0}, &low, &upper);
         NAMED(store)(out + i, upper >> 1);
     }
 }
@@ -390,16 +391,23 @@ KERNEL void NAMED(random_bits)(u32 *out, size_t n, u64 first, u64 key) {
 /* ---- loops that the compiler turns into vectors ------------------------------------------------------ */
 
 KERNEL void NAMED(unpack)(const u16 *restrict x, float *restrict out, size_t n, int is_bfloat) {
-    if (is_bfloat) for (size_t i = 0; i < n; i++) out[i] = float_of((u32)x[i] << 16);
-    else for (size_t i = 0; i < n; i++) out[i] = from_float16(x[i]);
+    if (is_bfloat)
+        for (size_t i = 0; i < n; i++) out[i] = float_of((u32)x[i] << 16);
+    else
+        for (size_t i = 0; i < n; i++) out[i] = from_float16(x[i]);
 }
 
 /* Without random bits, round to nearest. */
-KERNEL void NAMED(pack)(const float *restrict x, u16 *restrict out, const u32 *restrict random, size_t n, int is_bfloat) {
-    if (random && is_bfloat) for (size_t i = 0; i < n; i++) out[i] = round_stochastically(bits_of(x[i]), random[i], 1);
-    else if (random) for (size_t i = 0; i < n; i++) out[i] = round_stochastically(bits_of(x[i]), random[i], 0);
-    else if (is_bfloat) for (size_t i = 0; i < n; i++) out[i] = round_to_nearest(bits_of(x[i]), 1);
-    else for (size_t i = 0; i < n; i++) out[i] = round_to_nearest(bits_of(x[i]), 0);
+KERNEL void NAMED(pack)(const float *restrict x, u16 *restrict out, const u32 *restrict random, size_t n,
+                        int is_bfloat) {
+    if (random && is_bfloat)
+        for (size_t i = 0; i < n; i++) out[i] = round_stochastically(bits_of(x[i]), random[i], 1);
+    else if (random)
+        for (size_t i = 0; i < n; i++) out[i] = round_stochastically(bits_of(x[i]), random[i], 0);
+    else if (is_bfloat)
+        for (size_t i = 0; i < n; i++) out[i] = round_to_nearest(bits_of(x[i]), 1);
+    else
+        for (size_t i = 0; i < n; i++) out[i] = round_to_nearest(bits_of(x[i]), 0);
 }
 
 #define APPLY_DIFFERENCE(T)                                                              \
