@@ -1,7 +1,7 @@
 """Load a library that was compiled from a C file at installation.
 
-`hatch_build.py` puts ``libname.so`` beside ``name.c``. It is not there if there was no C compiler, and
-it must not be used if it was compiled from other sources, because structures may have changed.
+`hatch_build.py` puts ``libname.so`` beside ``name.c``. It is not there if there was no C compiler,
+and it must not be used if it was compiled from other sources: structures may have changed.
 """
 
 from __future__ import annotations

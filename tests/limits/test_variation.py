@@ -142,7 +142,6 @@ def test_refuses_paths() -> None:
         p_variation(np.array([1j, 2.0]), 2)
 
 
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("p", EXPONENTS)
 def test_the_partition_attains_the_supremum(kind: str, p: float) -> None:

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from mpgd import ChaoticNoise
+from mpgd.library import Loaded
 from mpgd.noise import NoiseState, position
 from mpgd.noise.engines import check_dtype
-from mpgd.library import Loaded
 from mpgd.noise.word import LONGEST
 
 

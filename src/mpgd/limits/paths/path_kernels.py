@@ -13,8 +13,8 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mpgd.limits.paths.checks import Array
 from mpgd.library import load
+from mpgd.limits.paths.checks import Array
 
 Indices = NDArray[np.int64]
 Function = TypeVar("Function", bound=Callable[..., Any])

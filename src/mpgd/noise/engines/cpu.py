@@ -249,7 +249,8 @@ def displace(
     total = int(table[:, Row._fields.index("length")].sum())
     job = native.Displacement(rows=table.ctypes.data, total=total)
     job.drivers[0], job.drivers[1] = (
-        native.DriverConstants() if term is None else _constants(term.driver, term.level) for term in (m, n)
+        native.DriverConstants() if term is None else _constants(term.driver, term.level)
+        for term in (m, n)
     )
     job.dtype, job.twins, job.start = DTYPES[dtype], twins, start
     job.rounding = 0 if rounding is None else rounding
