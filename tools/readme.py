@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from mpgd_lab.archive import PUBLISHED, unpack
 from mpgd_lab.content.blocks import Plate
-from mpgd_lab.report.drawing import whole
+from mpgd_lab.report.svg import whole
 from mpgd_lab.studies.escape.section import pictures
 from mpgd_lab.studies.limit.section import figures
 

@@ -3,7 +3,7 @@
     x' = x - eta grad(x) - m x + n,     m = mu eta^gamma v1,     n = sigma eta^gamma v2
 
 The parameters of all runs are one matrix (run, element). A run's hyperparameters name its noise,
-see `banks.bank`; with ``batch`` it descends on random mini-batches of that size.
+see `perturbations.batched`; with ``batch`` it descends on random mini-batches of that size.
 Noise does not depend on who trains beside a run, in bits; parameters do not to rounding, which
 only in float64 stays small. torch cuts large products among its threads, which changes the last
 bits: so a run is trained on one thread, whoever trains it.
@@ -19,10 +19,10 @@ from torch import Tensor
 
 from mpgd.noise.engines import has_numba
 from mpgd.optim.update import descended
-from mpgd_lab.banks.bank import Shapes, Source, perturbations
 from mpgd_lab.data.sources import Split
 from mpgd_lab.nets.backprop import IN_PLACE, Backpropagation
 from mpgd_lab.nets.layout import Examples, Layout, Loss, gradients, mean_square
+from mpgd_lab.perturbations.batched import Shapes, Source, perturbations
 from mpgd_lab.store import Run
 
 Gradient = Callable[[Tensor], tuple[Tensor, Tensor]]

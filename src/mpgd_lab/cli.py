@@ -23,7 +23,7 @@ import mpgd
 from mpgd.files import cache_folder, check_place
 from mpgd.parameters import check_choice, check_integer
 from mpgd_lab.catalogue import EXPERIMENTS, PROTOCOLS, USUAL, find, load
-from mpgd_lab.endings import (
+from mpgd_lab.exit_codes import (
     FAILED,
     INTERRUPTED,
     OK,

@@ -18,8 +18,8 @@ from tests.mpgd_lab.data.test_archives import HOSTILE, SIZES
 
 from mpgd.maps import tables
 from mpgd.maps.tables import thaler_tables
-from mpgd_lab.data.archives import contents
 from mpgd_lab.data.cifar10 import read_pickle
+from mpgd_lab.data.safe_archives import contents
 from mpgd_lab.data.sources import DataError
 from mpgd_lab.store import LARGEST, Run, Store
 

@@ -18,9 +18,9 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from mpgd.limits._solution import start
-from mpgd.limits.flows import CouplingLike, as_coupling
+from mpgd.limits.couplings import CouplingLike, as_coupling
 from mpgd.limits.paths.checks import Array, checked_path
+from mpgd.limits.solution import initial_states
 
 
 def forward_path(b: CouplingLike, W: ArrayLike, x0: ArrayLike | Tensor) -> Array:
@@ -83,7 +83,7 @@ def marcus_path(b: CouplingLike, W: ArrayLike, x0: ArrayLike | Tensor) -> Array:
 
 def _checked(b: CouplingLike, W: ArrayLike, x0: ArrayLike | Tensor) -> tuple[list[Tensor], Tensor]:
     """Return the driver's increments, (1, r) each, and the start (1, d)."""
-    driver, x = checked_path(W, "W"), start(x0, 1)
+    driver, x = checked_path(W, "W"), initial_states(x0, 1)
     r = as_coupling(b).width(x)
     if driver.shape[1] != r:
         raise ValueError(f"W must have {r} coordinates for this coupling, got {driver.shape[1]}")

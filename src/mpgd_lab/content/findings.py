@@ -7,7 +7,7 @@ from typing import Final
 
 from mpgd_lab.catalogue import EXPERIMENTS, load
 from mpgd_lab.content.blocks import Basis, Block, Finding, Findings, Missing
-from mpgd_lab.content.choose import chosen
+from mpgd_lab.content.selection import chosen
 from mpgd_lab.content.tables import AS_PRINTED, Comparison, IncompleteError, Setting, findings_table
 from mpgd_lab.statistics import RULE, Columns, Verdict, by_scheme
 from mpgd_lab.store import Record, Run

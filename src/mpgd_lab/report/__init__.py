@@ -17,14 +17,14 @@ from mpgd_lab.archive import PUBLISHED, pack, unpack
 from mpgd_lab.catalogue import catalogue
 from mpgd_lab.content.blocks import Page
 from mpgd_lab.experiment import Experiment
-from mpgd_lab.report import html, markdown, pages
+from mpgd_lab.report import html, markdown, markdown_folder
 from mpgd_lab.report.page import build
-from mpgd_lab.report.shelf import read, sort
+from mpgd_lab.report.store_contents import read, sort
 
 RENDERERS: Final[Mapping[str, Callable[[Page, str], markdown.Files]]] = {
     ".html": lambda page, name: {name: html.render(page)},
     ".md": markdown.render,
-    "": pages.render,
+    "": markdown_folder.render,
 }
 UNSEEN: Final = re.compile(  # control characters, surrogates, and what turns the reading direction
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"

@@ -18,9 +18,9 @@ from markupsafe import Markup, escape
 
 from mpgd_lab.content import blocks, colors
 from mpgd_lab.content.tables import findings_table
-from mpgd_lab.report.drawing import THEMED, themed
-from mpgd_lab.report.order import is_answer, unasked
+from mpgd_lab.report.folding import is_answer, unasked
 from mpgd_lab.report.summary import by_headline, counted_apart, verdicts
+from mpgd_lab.report.svg import THEMED, themed
 
 Call = tuple[str, tuple[Any, ...]]  # a macro of blocks.html, and what it is given
 

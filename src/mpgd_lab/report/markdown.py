@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from mpgd_lab.content import blocks
 from mpgd_lab.content.tables import findings_table
-from mpgd_lab.report.drawing import landscape, whole
-from mpgd_lab.report.order import asked, is_answer, unasked
+from mpgd_lab.report.folding import asked, is_answer, unasked
 from mpgd_lab.report.summary import answer, claims, is_compared, spoken
+from mpgd_lab.report.svg import landscape, whole
 
 TITLE: Final = "Results and audit"
 FIGURES: Final = "figures"

@@ -10,7 +10,7 @@ from mpgd_lab.content.blocks import Block, Commands, Missing, Page, Section, Tab
 from mpgd_lab.content.findings import NOT_RUN, PROTOCOLS, command
 from mpgd_lab.content.tables import IncompleteError, table
 from mpgd_lab.experiment import Experiment
-from mpgd_lab.report.shelf import Shelf
+from mpgd_lab.report.store_contents import Shelf
 from mpgd_lab.report.summary import answer, claims, conclusions
 from mpgd_lab.store import Record, Run
 

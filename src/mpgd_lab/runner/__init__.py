@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 from mpgd.parameters import check_choice, check_integer
-from mpgd_lab.banks.bank import driver
 from mpgd_lab.batched_training import Result, one_thread
 from mpgd_lab.catalogue import PROTOCOLS, USUAL
 from mpgd_lab.content.blocks import Plate
 from mpgd_lab.content.style import save
 from mpgd_lab.data.sources import obtain
 from mpgd_lab.experiment import LARGEST, Experiment, Said
+from mpgd_lab.perturbations.batched import driver
 from mpgd_lab.store import Record, Run, Store
 
 T = TypeVar("T")

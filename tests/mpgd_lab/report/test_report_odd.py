@@ -15,7 +15,7 @@ from tests import results
 
 from mpgd_lab import report
 from mpgd_lab.catalogue import catalogue
-from mpgd_lab.report import shelf
+from mpgd_lab.report import store_contents
 from mpgd_lab.store import Run, Store
 from mpgd_lab.studies.cifar10 import runs as cifar10
 from mpgd_lab.studies.valley import runs as valley
@@ -47,8 +47,8 @@ def runs(store: Store) -> dict[str, list[Run]]:
     return held
 
 
-def read(folder: Path) -> shelf.Shelf:
-    return shelf.read(folder, catalogue())
+def read(folder: Path) -> store_contents.Shelf:
+    return store_contents.read(folder, catalogue())
 
 
 def spoil(store: Store, run: Run, change: dict[str, Any]) -> Path:

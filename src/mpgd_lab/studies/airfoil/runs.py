@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from mpgd_lab.banks.released import SWITCHES
 from mpgd_lab.content.tables import Comparison
+from mpgd_lab.perturbations.released import SWITCHES
 from mpgd_lab.schemes import PLAIN, SCRIPTED, SYMMETRIC, Scheme, chaotic, mpgd, runs_of
 from mpgd_lab.statistics import Columns, column, grouped
 from mpgd_lab.store import Record, Run

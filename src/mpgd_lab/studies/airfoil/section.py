@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Final
 
 from mpgd_lab.content.blocks import Block, Panel, Plate, Table, Text, panel
-from mpgd_lab.content.choose import commonest
 from mpgd_lab.content.curves import Middle, against_gamma
 from mpgd_lab.content.findings import (
     PROTOCOLS,
@@ -16,6 +15,7 @@ from mpgd_lab.content.findings import (
     unfinished,
     without_text,
 )
+from mpgd_lab.content.selection import commonest
 from mpgd_lab.content.tables import Setting, scheme_table
 from mpgd_lab.statistics import Columns
 from mpgd_lab.store import Record

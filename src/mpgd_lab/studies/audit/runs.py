@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
-from mpgd_lab.banks.released import SWITCHES
 from mpgd_lab.experiment import Experiment
+from mpgd_lab.perturbations.released import SWITCHES
 from mpgd_lab.runner import Context
 from mpgd_lab.schema import Needs
 from mpgd_lab.schemes import Scheme

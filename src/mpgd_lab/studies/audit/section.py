@@ -8,7 +8,7 @@ from mpgd_lab.content.blocks import Block, Cell, Column, Panel, Plate, Table, Te
 from mpgd_lab.content.tables import cell, table
 from mpgd_lab.statistics import RULE
 from mpgd_lab.store import Record
-from mpgd_lab.studies.audit.compared import BASE, Compared, Line, compared
+from mpgd_lab.studies.audit.case_comparison import BASE, Compared, Line, compared
 from mpgd_lab.studies.audit.deviations import DEVIATIONS
 from mpgd_lab.studies.audit.figure import CAPTION, draw_changes
 from mpgd_lab.studies.audit.runs import CORRECTED, TOGETHER

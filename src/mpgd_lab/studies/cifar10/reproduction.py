@@ -11,8 +11,8 @@ from mpgd_lab.batched_training import Result, one_thread
 from mpgd_lab.runner import Context, Silent, complete, tell
 from mpgd_lab.store import Record, Run
 from mpgd_lab.studies.cifar10.checkpoint import Checkpoint
+from mpgd_lab.studies.cifar10.process_group import Processes, processes
 from mpgd_lab.studies.cifar10.runs import COMPARISON, SIZES, describe, tasks
-from mpgd_lab.studies.cifar10.shared_batch import Processes, processes
 from mpgd_lab.studies.cifar10.training import load_images, train, train_all
 
 

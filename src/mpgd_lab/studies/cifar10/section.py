@@ -6,9 +6,9 @@ from functools import partial
 from typing import Final
 
 from mpgd_lab.content.blocks import Block, Panel, Plate, Text, panel
-from mpgd_lab.content.choose import chosen, commonest, part
 from mpgd_lab.content.curves import against_gamma, on_the_way
 from mpgd_lab.content.findings import PROTOCOLS, judged, unfinished, without_text
+from mpgd_lab.content.selection import chosen, commonest, part
 from mpgd_lab.content.tables import IncompleteError, Setting, scheme_table
 from mpgd_lab.schemes import Scheme
 from mpgd_lab.store import Record

@@ -22,11 +22,11 @@ from mpgd.optim import full_batch
 from mpgd_lab.batched_training import Result
 from mpgd_lab.data.cifar10 import Images, cifar10
 from mpgd_lab.store import Run
+from mpgd_lab.studies.cifar10.augmentation import Blocks, block_weights, standardised
 from mpgd_lab.studies.cifar10.checkpoint import EVERY, Checkpoint, Curves, Progress
-from mpgd_lab.studies.cifar10.images import Blocks, block_weights, standardised
 from mpgd_lab.studies.cifar10.perturbation import make_optimizer, make_perturbation
+from mpgd_lab.studies.cifar10.process_group import Processes
 from mpgd_lab.studies.cifar10.resnet import ResNet18
-from mpgd_lab.studies.cifar10.shared_batch import Processes
 
 ALONE: Final = Processes()
 SHUFFLE: Final = 0x6F726465  # keeps the order of mini-batches apart from other draws

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mpgd_lab.content.choose import part
+from mpgd_lab.content.selection import part
 from mpgd_lab.content.tables import IncompleteError
 from mpgd_lab.statistics import Difference, Summary, by_seed, grouped, holm, paired, summary
 from mpgd_lab.store import Record

@@ -15,8 +15,8 @@ from torch import Tensor
 from mpgd.optim.update import descended
 from mpgd_lab.batched_training import Result
 from mpgd_lab.store import Run
-from mpgd_lab.studies.compare.grounds import BOUND, Ground, batches, ground
-from mpgd_lab.studies.compare.noises import Noises
+from mpgd_lab.studies.compare.noise_terms import Noises
+from mpgd_lab.studies.compare.objectives import BOUND, Ground, batches, ground
 from mpgd_lab.studies.compare.tasks import BY_NAME
 
 LARGEST: Final = 60  # runs trained together

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from mpgd_lab.content.blocks import Block, Plate, Text, panel
-from mpgd_lab.content.choose import commonest
 from mpgd_lab.content.curves import against_gamma
 from mpgd_lab.content.findings import PROTOCOLS, finished, judged, unfinished
+from mpgd_lab.content.selection import commonest
 from mpgd_lab.content.tables import Setting, scheme_table
 from mpgd_lab.store import Record
 from mpgd_lab.studies.digits.runs import BETA, COMPARISON, MEASURES, tasks

@@ -9,12 +9,12 @@ import numpy as np
 from mpgd_lab.content import blocks as content
 from mpgd_lab.content import tables
 from mpgd_lab.content.blocks import Finding, Findings, Panel, Plate, Text, panel
-from mpgd_lab.content.choose import commonest, known, part
 from mpgd_lab.content.findings import BASES
+from mpgd_lab.content.selection import commonest, known, part
 from mpgd_lab.content.tables import IncompleteError
 from mpgd_lab.experiment import Said
 from mpgd_lab.store import Record
-from mpgd_lab.studies.driver import figure, starts
+from mpgd_lab.studies.driver import figure, initial_law
 from mpgd_lab.studies.driver.runs import GAMMA
 from mpgd_lab.studies.driver.training import PROBABILITIES, noise_of
 
@@ -66,7 +66,7 @@ def _starts(records: Sequence[Record]) -> list[content.Block]:
         "one. Both tend to the same limit; from some ten steps on the invariant start is nearer, "
         "and points from the uniform start are still off their law after 300 steps."
     )
-    drawn = panel("Distances for both starts fall with k.", starts.draw_starts, mine)
+    drawn = panel("Distances for both starts fall with k.", initial_law.draw_starts, mine)
     return [Text(text), Plate("starts", "Both starts.", (drawn,)), start_table(mine)]
 
 
@@ -74,7 +74,7 @@ def start_table(records: Sequence[Record]) -> content.Table:
     """Return the distances for both starts."""
     caption = "Kolmogorov distance of sums to the limit / of points to the invariant law, after k"
     k = [f"k = {each:,}" for each in records[0].curves["k"]]
-    return tables.table(caption, ["start", *k], map(starts.row, records))
+    return tables.table(caption, ["start", *k], map(initial_law.row, records))
 
 
 def findings(sums: Sequence[Record]) -> list[Finding]:

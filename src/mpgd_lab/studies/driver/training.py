@@ -47,7 +47,7 @@ def work(task: Run) -> Found:
         y, v = orbit(noise, h["steps"], seed)
         return {}, {"y": y, "v": v}
     if h["part"] == "start":
-        from mpgd_lab.studies.driver.starts import from_start
+        from mpgd_lab.studies.driver.initial_law import from_start
 
         return from_start(noise, h["start"], h["steps"], h["count"], seed)
     return laminar_tail(noise, h["orbits"], h["steps"], seed)

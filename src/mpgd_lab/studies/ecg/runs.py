@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from mpgd_lab.banks.released import SWITCHES
 from mpgd_lab.content.tables import Comparison
+from mpgd_lab.perturbations.released import SWITCHES
 from mpgd_lab.schemes import SCRIPTED, Scheme, chaotic, matched, mpgd, runs_of
 from mpgd_lab.statistics import Columns, grouped
 from mpgd_lab.store import Record, Run

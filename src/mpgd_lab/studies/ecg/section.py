@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from mpgd_lab.content.blocks import Block, Plate, Text, panel
-from mpgd_lab.content.choose import chosen, commonest
 from mpgd_lab.content.curves import against_gamma, on_the_way
 from mpgd_lab.content.findings import PROTOCOLS, judged, unfinished, without_text
+from mpgd_lab.content.selection import chosen, commonest
 from mpgd_lab.content.style import GREY
 from mpgd_lab.content.tables import Setting, scheme_table
 from mpgd_lab.store import Record, Run

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy
 
-from mpgd_lab.banks.released import released_gaussian
 from mpgd_lab.batched_training import Problem, Result, Trained, descend, full_batch
 from mpgd_lab.batched_training import train as train_nets
 from mpgd_lab.data.sources import Split
 from mpgd_lab.data.sources import ecg5000 as load_split
 from mpgd_lab.nets.layout import Layout, cross_entropy
+from mpgd_lab.perturbations.released import released_gaussian
 from mpgd_lab.schemes import is_scripted
 from mpgd_lab.store import Run
 

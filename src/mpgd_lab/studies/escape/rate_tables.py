@@ -5,7 +5,7 @@ from typing import Final
 
 from mpgd.theory.phases.laminar import decay_of, force_of
 from mpgd_lab.content.blocks import Table
-from mpgd_lab.content.choose import part
+from mpgd_lab.content.selection import part
 from mpgd_lab.content.tables import table
 from mpgd_lab.store import Record
 from mpgd_lab.studies.escape.figure import NAMES, SETTINGS, setting

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from mpgd_lab.content.blocks import Block, Finding, Findings, Panel, Plate, Text, panel
-from mpgd_lab.content.choose import commonest, known, part
+from mpgd_lab.content.selection import commonest, known, part
 from mpgd_lab.content.tables import IncompleteError
 from mpgd_lab.content.tables import told as as_told
 from mpgd_lab.experiment import Said

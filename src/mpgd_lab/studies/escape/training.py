@@ -11,7 +11,7 @@ from mpgd.theory.phases.exits import exit_rate
 from mpgd_lab.batched_training import Found, Result
 from mpgd_lab.store import Run
 from mpgd_lab.studies.escape import predictions
-from mpgd_lab.studies.escape.walks import Count, count_exits, make_noise, time_right
+from mpgd_lab.studies.escape.walkers import Count, count_exits, make_noise, time_right
 from mpgd_lab.studies.escape.well_shapes import NARROW, WELLS, WIDE, rotation, two_slopes
 
 Array = NDArray[np.float64]

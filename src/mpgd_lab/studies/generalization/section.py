@@ -7,7 +7,7 @@ import numpy as np
 
 from mpgd_lab import statistics
 from mpgd_lab.content.blocks import Block, Finding, Findings, Plate, Table, Text, panel
-from mpgd_lab.content.choose import commonest, part
+from mpgd_lab.content.selection import commonest, part
 from mpgd_lab.content.tables import IncompleteError, table
 from mpgd_lab.content.tables import told as as_told
 from mpgd_lab.experiment import Said

@@ -5,7 +5,7 @@ from typing import Final
 
 from mpgd_lab.content import tables
 from mpgd_lab.content.blocks import Block, Finding, Findings, Panel, Plate, Table, Text, panel
-from mpgd_lab.content.choose import commonest, known, part
+from mpgd_lab.content.selection import commonest, known, part
 from mpgd_lab.content.tables import IncompleteError, table
 from mpgd_lab.experiment import Said
 from mpgd_lab.statistics import by_scheme

@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from mpgd_lab.content.choose import part
+from mpgd_lab.content.selection import part
 from mpgd_lab.content.tables import IncompleteError
 from mpgd_lab.statistics import Difference, Summary, by_seed, grouped, holm, paired, summary
 from mpgd_lab.store import Record

@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mpgd_lab.banks.bank import Shapes, perturbations
 from mpgd_lab.batched_training import Gradient, Problem, Result, descend, full_batch
 from mpgd_lab.data.sources import airfoil as airfoil_split
 from mpgd_lab.data.sources import digits as digits_split
 from mpgd_lab.data.sources import ecg5000
 from mpgd_lab.nets.layout import Layout, class_entropy, cross_entropy, mean_square
+from mpgd_lab.perturbations.batched import Shapes, perturbations
 from mpgd_lab.store import Run
 from mpgd_lab.studies.airfoil import training as airfoil
 from mpgd_lab.studies.digits import training as digits

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from mpgd_lab.content.choose import part
+from mpgd_lab.content.selection import part
 from mpgd_lab.content.style import BLUE, GREEN, GREY, ORANGE, PALE, RED
 from mpgd_lab.store import Record
 

@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from mpgd_lab.content.blocks import Block, Finding, Findings, Panel, Plate, Text, panel
-from mpgd_lab.content.choose import commonest, known, part
 from mpgd_lab.content.findings import BASES
+from mpgd_lab.content.selection import commonest, known, part
 from mpgd_lab.content.tables import IncompleteError, table
 from mpgd_lab.experiment import Said
 from mpgd_lab.store import Record
 from mpgd_lab.studies.driver.runs import FIRST_SIGN
-from mpgd_lab.studies.limit import figure, further_section
+from mpgd_lab.studies.limit import extensions_section, figure
 from mpgd_lab.studies.limit.runs import FIRST, GAMMA, LOSSES, SIZES, TIMES
 
 HEADLINE: Final = "Theorem 4.1 for the paper's driver: small steps tend to the Marcus equation"
@@ -71,7 +71,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             "and `product` that to the symmetric one; `driver` is the driver's own distance to the "
             "stable law after m steps; for `rotation` they are Wasserstein distances."
         ),
-        *further_section.blocks(records),
+        *extensions_section.blocks(records),
     ]
 
 
@@ -150,7 +150,7 @@ def _ordered(records: Sequence[Record]) -> list[Record]:
 
 def told(records: Sequence[Record]) -> Iterator[Said]:
     """Yield the table of all distances, and what its words mean."""
-    yield from further_section.told(records)
+    yield from extensions_section.told(records)
     records = [record for name in FIRST for record in part(records, part=name)]
     law = part(records, part="law")
     steps = list(dict.fromkeys(figure.steps(record) for record in law))
@@ -207,4 +207,4 @@ def figures(records: Sequence[Record]) -> Iterator[Block]:
     circle, *others = _rotation(jump, rotations)
     gap = panel("How far the end of the jump is from either integral.", figure.draw_gap, jump)
     yield Plate("limit-rotation", "The rotation", (circle, gap, *others))
-    yield from further_section.figures(records)
+    yield from extensions_section.figures(records)

@@ -18,7 +18,7 @@ from mpgd_lab.batched_training import Found, Result
 from mpgd_lab.store import Run
 from mpgd_lab.studies.driver.runs import FIRST_SIGN
 from mpgd_lab.studies.driver.training import ks_distance
-from mpgd_lab.studies.limit import further
+from mpgd_lab.studies.limit import extensions
 from mpgd_lab.studies.limit.runs import GAMMA, LOSSES, SIZES, TIMES
 
 Array = NDArray[np.float64]
@@ -37,7 +37,7 @@ def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
 def work(task: Run) -> Found:
     """Return metrics and curves of a run."""
     parts = {"driver": driver_error, "law": compare, "jump": one_jump, "rotation": rotation}
-    parts |= further.PARTS
+    parts |= extensions.PARTS
     return parts[task.hyperparameters["part"]](task)
 
 

@@ -6,8 +6,8 @@ from typing import Final
 from mpgd_lab import statistics
 from mpgd_lab.catalogue import PROTOCOLS as NAMES
 from mpgd_lab.content.blocks import Block, Finding, Findings, Panel, Plate, Table, Text, panel
-from mpgd_lab.content.choose import chosen, commonest
 from mpgd_lab.content.findings import BASIS, PROTOCOLS
+from mpgd_lab.content.selection import chosen, commonest
 from mpgd_lab.content.tables import IncompleteError, table
 from mpgd_lab.content.tables import told as as_told
 from mpgd_lab.experiment import Said

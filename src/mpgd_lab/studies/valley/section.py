@@ -6,7 +6,6 @@ from typing import Any, Final
 import numpy as np
 
 from mpgd_lab.content.blocks import Block, Landscape, Panel, Plate, Route, Text, panel
-from mpgd_lab.content.choose import chosen, commonest, part
 from mpgd_lab.content.curves import bands
 from mpgd_lab.content.findings import (
     PROTOCOLS,
@@ -16,6 +15,7 @@ from mpgd_lab.content.findings import (
     unfinished,
     without_text,
 )
+from mpgd_lab.content.selection import chosen, commonest, part
 from mpgd_lab.content.style import BLUE, INDIGO, SKY, color
 from mpgd_lab.content.tables import scheme_table, table
 from mpgd_lab.schemes import Scheme

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from mpgd.maps import ThalerMap
 from mpgd.noise.driver import values
-from mpgd_lab.banks.released import ITERATES
 from mpgd_lab.batched_training import MOMENTS, Result, descend
+from mpgd_lab.perturbations.released import ITERATES
 from mpgd_lab.store import Run
 from mpgd_lab.studies.valley.runs import LANDSCAPE
 

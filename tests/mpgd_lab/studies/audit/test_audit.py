@@ -12,20 +12,20 @@ import torch
 from tests.mpgd_lab.spoken import Spoken
 
 from mpgd import ChaoticNoise
-from mpgd_lab.banks import released
-from mpgd_lab.banks.bank import levels, perturbations
-from mpgd_lab.banks.released import SWITCHES
 from mpgd_lab.batched_training import Problem, train
 from mpgd_lab.data.sources import Split
 from mpgd_lab.data.sources import airfoil as load_airfoil
 from mpgd_lab.nets.layout import Layout, mean_square
+from mpgd_lab.perturbations import released
+from mpgd_lab.perturbations.batched import levels, perturbations
+from mpgd_lab.perturbations.released import SWITCHES
 from mpgd_lab.runner import Context, reproduce
 from mpgd_lab.store import Run
 from mpgd_lab.studies.airfoil import runs as airfoil
 from mpgd_lab.studies.airfoil import training as airfoil_training
 from mpgd_lab.studies.audit import EXPERIMENT
 from mpgd_lab.studies.audit import runs as audit
-from mpgd_lab.studies.audit.compared import told
+from mpgd_lab.studies.audit.case_comparison import told
 from mpgd_lab.studies.audit.deviations import DEVIATIONS, deviate
 from mpgd_lab.studies.audit.runs import CORRECTED, STUDIES, TOGETHER
 from mpgd_lab.studies.ecg import runs as ecg

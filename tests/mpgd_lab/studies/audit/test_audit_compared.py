@@ -14,7 +14,7 @@ from mpgd_lab.content.style import BLUE
 from mpgd_lab.schemes import Scheme
 from mpgd_lab.statistics import Columns, Difference
 from mpgd_lab.store import Record, Run
-from mpgd_lab.studies.audit.compared import BASE, DESCENT, GAUSSIAN, Compared, compared
+from mpgd_lab.studies.audit.case_comparison import BASE, DESCENT, GAUSSIAN, Compared, compared
 from mpgd_lab.studies.audit.figure import CAPTION, draw_changes
 from mpgd_lab.studies.audit.runs import tasks
 from mpgd_lab.studies.audit.section import blocks

@@ -15,18 +15,18 @@ from tests.mpgd_lab.spoken import Spoken
 from mpgd.maps import ThalerMap
 from mpgd.noise.driver import values
 from mpgd_lab import cli
-from mpgd_lab.banks.released import SWITCHES, iterate
 from mpgd_lab.catalogue import find, load
+from mpgd_lab.perturbations.released import SWITCHES, iterate
 from mpgd_lab.runner import Context
 from mpgd_lab.store import Run
 from mpgd_lab.studies.cifar10 import one_step as cifar10_step
 from mpgd_lab.studies.cifar10 import reproduction
 from mpgd_lab.studies.cifar10 import runs as cifar10
 from mpgd_lab.studies.cifar10.perturbation import ScriptNoise, make_optimizer, make_perturbation
+from mpgd_lab.studies.cifar10.process_group import Processes
 from mpgd_lab.studies.cifar10.resnet import ResNet18
 from mpgd_lab.studies.cifar10.runs import DEVIATIONS, FULL, tasks
 from mpgd_lab.studies.cifar10.runs import TINY as SMOKE
-from mpgd_lab.studies.cifar10.shared_batch import Processes
 from mpgd_lab.studies.cifar10.training import (
     FullBatch,
     load_images,

@@ -8,7 +8,7 @@ from tests.conftest import LEVEL
 from torch import Tensor
 
 from mpgd_lab.data.cifar10 import Images
-from mpgd_lab.studies.cifar10.images import (
+from mpgd_lab.studies.cifar10.augmentation import (
     MEANS,
     STDS,
     Blocks,

@@ -23,9 +23,9 @@ from mpgd_lab.store import Run
 from mpgd_lab.studies.compare import EXPERIMENT, runs, training
 from mpgd_lab.studies.compare import data_tasks as data
 from mpgd_lab.studies.compare.data_tasks import sample
-from mpgd_lab.studies.compare.grounds import OnFunction, ground, neurons
 from mpgd_lab.studies.compare.methods import BY_NAME, METHODS, configurations, methods_of
-from mpgd_lab.studies.compare.noises import Noises
+from mpgd_lab.studies.compare.noise_terms import Noises
+from mpgd_lab.studies.compare.objectives import OnFunction, ground, neurons
 from mpgd_lab.studies.compare.runs import Size, choose, stage
 from mpgd_lab.studies.compare.tasks import BY_NAME as TASKS_BY_NAME
 from mpgd_lab.studies.compare.tasks import TASKS, Task

@@ -19,7 +19,7 @@ from mpgd_lab.studies.escape import EXPERIMENT, predictions
 from mpgd_lab.studies.escape.runs import FORCES, Sizes, label, needs, step_size, tasks
 from mpgd_lab.studies.escape.section import blocks, told
 from mpgd_lab.studies.escape.training import work
-from mpgd_lab.studies.escape.walks import Count, count_exits, make_noise, time_right, values
+from mpgd_lab.studies.escape.walkers import Count, count_exits, make_noise, time_right, values
 from mpgd_lab.studies.escape.well_shapes import SIDES, WELLS, rotation, two_slopes, two_wells
 
 TINY = Sizes(

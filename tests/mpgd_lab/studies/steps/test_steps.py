@@ -13,7 +13,7 @@ from tests.mpgd_lab.spoken import Spoken
 from mpgd_lab.catalogue import PROTOCOLS
 from mpgd_lab.content.blocks import Plate
 from mpgd_lab.content.tables import IncompleteError
-from mpgd_lab.report.drawing import whole
+from mpgd_lab.report.svg import whole
 from mpgd_lab.runner import Context, reproduce, split
 from mpgd_lab.store import Record, Run
 from mpgd_lab.studies.steps import EXPERIMENT

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from mpgd_lab.banks.released import SWITCHES
 from mpgd_lab.experiment import Table
+from mpgd_lab.perturbations.released import SWITCHES
 from mpgd_lab.schemes import gaussian_of
 from mpgd_lab.statistics import (
     Columns,

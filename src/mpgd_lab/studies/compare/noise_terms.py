@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from mpgd.noise import ChaoticNoise, GaussianNoise, StableNoise
-from mpgd_lab.banks.bank import Noise, NoiseBank
+from mpgd_lab.perturbations.batched import Noise, NoiseBank
 from mpgd_lab.store import Run
-from mpgd_lab.studies.compare.grounds import Ground, OnData, neurons
+from mpgd_lab.studies.compare.objectives import Ground, OnData, neurons
 
 KINDS = ("chaotic", "gaussian", "anti", "stable")
 DRIVERS = {"multiplicative": 0, "additive": 1}  # their numbers in the optimizer

@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpgd_lab.content.blocks import Block, Panel, Plate, Text, panel
-from mpgd_lab.content.choose import commonest, part
+from mpgd_lab.content.selection import commonest, part
 from mpgd_lab.content.style import BLUE, GREEN, ORANGE, RED
 from mpgd_lab.content.tables import table
 from mpgd_lab.experiment import Said
 from mpgd_lab.store import Record
-from mpgd_lab.studies.limit.further import BETA, MU, PAIR, SIGMA
+from mpgd_lab.studies.limit.extensions import BETA, MU, PAIR, SIGMA
 from mpgd_lab.studies.limit.runs import LOSSES
 
 Array = NDArray[np.float64]

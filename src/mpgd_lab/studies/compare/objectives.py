@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mpgd_lab.banks.bank import Shapes
 from mpgd_lab.batched_training import Found, Problem, gradient_of, minibatches
 from mpgd_lab.data.sources import Split
 from mpgd_lab.nets.backprop import Backpropagation
 from mpgd_lab.nets.layout import Examples, Layout, Loss, class_entropy, cross_entropy, mean_square
+from mpgd_lab.perturbations.batched import Shapes
 from mpgd_lab.store import Run
 from mpgd_lab.studies.compare.data_tasks import Sample, sample
 from mpgd_lab.studies.compare.functions import FUNCTIONS, Function
