@@ -100,7 +100,7 @@ def options(text: str) -> set[str]:
 
 def test_the_page_of_the_command_line_has_every_experiment_code_and_variable() -> None:
     assert all(f"| `{name}` |" in section("reproduce") for name in EXPERIMENTS)
-    codes = (cli.OK, cli.FAILED, cli.USAGE, cli.INTERRUPTED, cli.UNREAD, exit_codes.TERMINATED)
+    codes = (cli.OK, cli.FAILED, cli.USAGE, cli.INTERRUPTED, cli.PIPE_CLOSED, exit_codes.TERMINATED)
     assert all(f"| {code} |" in COMMAND_LINE for code in codes)
     variables = re.findall(r"MPGD_[A-Z]+|NO_COLOR", cli.HELP)
     assert variables

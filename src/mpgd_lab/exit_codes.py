@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from threading import Timer
 from types import FrameType
 
-MOMENT = 0.05  # seconds
-OK, FAILED, USAGE, INTERRUPTED, UNREAD, TERMINATED = 0, 1, 2, 130, 141, 143
+RESEND_AFTER = 0.05  # seconds
+OK, FAILED, USAGE, INTERRUPTED, PIPE_CLOSED, TERMINATED = 0, 1, 2, 130, 141, 143
 
 
 class UsageError(Exception):
@@ -42,19 +42,19 @@ def termination(kept: str) -> Iterator[None]:
     Python drops an exception that is raised while an object is destroyed and says so to
     `sys.unraisablehook`. If that was ours, the signal is sent again, a moment later.
     """
-    told: list[int] = []
+    received: list[int] = []
 
     def leave(number: int, frame: FrameType | None) -> None:
-        if not told:
+        if not received:
             print(f"mpgd: terminated{kept}", file=sys.stderr)
-        told.append(number)
+        received.append(number)
         sys.exit(TERMINATED)
 
     def again(lost: sys.UnraisableHookArgs) -> None:
         if lost.exc_type is not SystemExit:
             usual(lost)
             return
-        later = Timer(MOMENT, os.kill, (os.getpid(), signal.SIGTERM))
+        later = Timer(RESEND_AFTER, os.kill, (os.getpid(), signal.SIGTERM))
         later.daemon = True
         later.start()
 
@@ -62,7 +62,7 @@ def termination(kept: str) -> Iterator[None]:
     sys.unraisablehook = again
     try:
         yield
-        if told:
+        if received:
             sys.exit(TERMINATED)
     finally:
         sys.unraisablehook = usual

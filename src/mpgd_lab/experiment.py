@@ -12,14 +12,14 @@ from mpgd_lab.schema import NOTHING, Needs
 from mpgd_lab.store import Record, Run
 
 Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]  # title, headings, rows
-Said = str | Table
+PrintItem = str | Table
 
 LARGEST: Final = 40  # runs that are trained together
 LAST: Final = 100  # place of a section that asks for none
 
 
 @dataclass(frozen=True)
-class Part:
+class SectionSpec:
     """How an experiment becomes a section of a report."""
 
     title: str  # its heading
@@ -37,7 +37,7 @@ class Experiment:
         runs: returns the runs of (protocol, seeds) or (protocol, seeds, size); a size shortens.
         train: yields metrics and curves of (runs, data folder), for runs trained together. It is
             a function of a module, so that a worker can import it.
-        told: returns tables and lines about the records, in the order in which they are printed.
+        printout: returns tables and lines about the records, in the order of printing.
         title: what it is about, in a line; by default its line in the catalogue.
         needs: returns what the record of a run must hold.
         section: its part of the report.
@@ -58,12 +58,12 @@ class Experiment:
     name: str
     runs: Callable[..., list[Run]]
     train: Callable[..., Iterable[Any]]
-    told: Callable[[list[Record]], Iterable[Said]]
+    printout: Callable[[list[Record]], Iterable[PrintItem]]
     title: str = ""
     needs: Callable[[Run], Needs] = lambda run: NOTHING
-    section: Part | None = None
+    section: SectionSpec | None = None
     data: tuple[Source, ...] = ()
-    also: tuple[Source, ...] = ()
+    optional_data: tuple[Source, ...] = ()
     on_request: bool = False
     seeded: bool = True
     seconds: float = 0.0
@@ -84,7 +84,7 @@ class Experiment:
         """The experiments whose records it has runs among or shows, itself among them."""
         return {self.name, *(self.section.others if self.section else ())}
 
-    def lacks(self, data: Path | None = None) -> str | None:
+    def reason_to_skip(self, data: Path | None = None) -> str | None:
         """Return why it is left out where nothing is named, and what to do, or None."""
         if self.on_request:
             return f"{self.name} is left out: it takes long; `mpgd reproduce {self.name}` runs it"

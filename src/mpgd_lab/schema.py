@@ -31,10 +31,10 @@ NOTHING: Final = Needs()
 
 def problem(record: Record, needs: Needs | None) -> str | None:
     """Return why a record cannot be used, or None; without ``needs`` only its form is looked at."""
-    return form(record) or (lack(record, needs) if needs else None)
+    return form_problem(record) or (content_problem(record, needs) if needs else None)
 
 
-def form(record: Record) -> str | None:
+def form_problem(record: Record) -> str | None:
     """Return what is no text or number where one belongs, or None."""
     run, h = record.run, record.run.hyperparameters
     named = [run.experiment, run.protocol, run.scheme]
@@ -62,7 +62,7 @@ def form(record: Record) -> str | None:
     return None
 
 
-def lack(record: Record, needs: Needs) -> str | None:
+def content_problem(record: Record, needs: Needs) -> str | None:
     """Return what a record lacks of what its study needs, or None."""
     for name, known in needs.choices.items():
         if record.run.hyperparameters.get(name) not in known:

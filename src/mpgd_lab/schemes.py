@@ -152,7 +152,7 @@ def gaussian_of(scheme: Scheme, others: Iterable[Scheme]) -> Scheme | None:
     return gaussians.get((scheme.gamma, scheme.variant), only or plain)
 
 
-def place(scheme: Scheme) -> tuple[Any, ...]:
+def sort_key(scheme: Scheme) -> tuple[Any, ...]:
     """Return what rows of a table are sorted by: kind, skewness, variant, gamma."""
     return ORDER.index(scheme.kind), scheme.beta or 0.0, scheme.variant or "", scheme.gamma or 0.0
 

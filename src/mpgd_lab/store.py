@@ -30,10 +30,10 @@ from mpgd.maps.normal import GAUSSIAN_VERSION
 from mpgd.maps.tables import DRIVER_VERSION
 
 FORMAT: Final = "mpgd-run-1"  # a file that does not say so is not ours
-RECORDED: Final = ("torch", "numpy", "numba")  # packages whose versions a record holds
-UNNAMED: Final = 1  # the driver and the Gaussian noise of records that name none
+VERSIONED_PACKAGES: Final = ("torch", "numpy", "numba")  # packages whose versions a record holds
+FIRST_VERSION: Final = 1  # the driver and the Gaussian noise of records that name none
 GAUSSIANS: Final = ("gaussian", "matched", "langevin", "anti")  # noises made of `GaussianNoise`
-LARGEST: Final = 64 * 2**20  # bytes; no result comes near
+MAX_BYTES: Final = 64 * 2**20  # bytes; no result comes near
 
 
 class StoreError(OSError):
@@ -71,7 +71,7 @@ class Run:
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Self:
         """Return the run that a file describes; one that names no version is of the first."""
-        held: dict[str, Any] = {"driver": UNNAMED, "gaussian": UNNAMED}
+        held: dict[str, Any] = {"driver": FIRST_VERSION, "gaussian": FIRST_VERSION}
         held |= {name: body[name] for name in cls.__match_args__ if name in body}
         return cls(**held)
 
@@ -84,9 +84,9 @@ class Run:
     def canonical(self) -> str:
         """The configuration as JSON with sorted keys, the same text for equal runs."""
         body = {name: getattr(self, name) for name in self.__match_args__}
-        if self.driver == UNNAMED:
+        if self.driver == FIRST_VERSION:
             del body["driver"]
-        if self.gaussian in (None, UNNAMED):
+        if self.gaussian in (None, FIRST_VERSION):
             del body["gaussian"]
         return json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
@@ -200,12 +200,12 @@ class Store:
         try:
             write_whole(self.path(record.run), text.encode())
         except FileNotFoundError:
-            raise self.gone() from None
+            raise self.missing_folder() from None
         except OSError as problem:
             raise self._error("write", problem) from problem
         return _parse(text, record.run.key)
 
-    def once(
+    def get_or_compute(
         self, run: Run, work: Callable[[], tuple[Mapping[str, Any], Mapping[str, Any]]]
     ) -> Record:
         """Return the record of ``run``; ``work`` returns metrics and curves if there is none."""
@@ -254,7 +254,7 @@ class Store:
             raise self._error("write", problem) from problem
         self.made = True
 
-    def gone(self) -> StoreError:
+    def missing_folder(self) -> StoreError:
         """Return the error of a folder that was there."""
         return StoreError(f"the results folder is gone: {self.folder}")
 
@@ -281,8 +281,8 @@ def _read(path: Path) -> Record:
     """Return the record in ``path``; ValueError says why it is none."""
     if path.suffix == ".corrupt":
         raise ValueError("set aside earlier as unreadable")
-    if size(path) > LARGEST:
-        raise ValueError(f"foreign: larger than {LARGEST:,} bytes")
+    if size(path) > MAX_BYTES:
+        raise ValueError(f"foreign: larger than {MAX_BYTES:,} bytes")
     try:
         return _parse(path.read_bytes().decode(), path.stem)
     except UnicodeDecodeError:
@@ -340,7 +340,7 @@ def _plain(value: Any) -> Any:
 def versions() -> dict[str, str | None]:
     """Return the versions of Python and of the packages that shape a result."""
     own = {"python": platform.python_version(), "mpgd": __version__}
-    return own | {name: installed(name) for name in RECORDED}
+    return own | {name: installed(name) for name in VERSIONED_PACKAGES}
 
 
 def installed(package: str) -> str | None:

@@ -21,7 +21,7 @@ from mpgd.maps.tables import thaler_tables
 from mpgd_lab.data.cifar10 import read_pickle
 from mpgd_lab.data.safe_archives import contents
 from mpgd_lab.data.sources import DataError
-from mpgd_lab.store import LARGEST, Run, Store
+from mpgd_lab.store import MAX_BYTES, Run, Store
 
 CAUGHT = (OSError, EOFError, zlib.error, zipfile.BadZipFile, tarfile.TarError)  # by `download`
 RUN = Run("noise", "paper", "fresh", {"gamma": 0.6}, seed=0)
@@ -37,7 +37,7 @@ class Command:
 def sparse(path: Path) -> None:
     """Make a file larger than a record may be, without using the disk."""
     path.touch()
-    os.truncate(path, LARGEST + 1)
+    os.truncate(path, MAX_BYTES + 1)
 
 
 PLACES: dict[str, Callable[[Path], object]] = {  # of a result or of a table

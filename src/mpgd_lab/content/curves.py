@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mpgd_lab.content.style import GREY, ORANGE, color
 from mpgd_lab.schemes import PLAIN, SYMMETRIC, Scheme, gaussian_of
-from mpgd_lab.statistics import Columns, by_scheme, by_seed, schemes_of, summary
+from mpgd_lab.statistics import Measure, by_scheme, by_seed, schemes_of, summary
 from mpgd_lab.store import Record
 
 Array = NDArray[np.float64]
@@ -25,7 +25,7 @@ LINES: Final = {"gd": "--", "gaussian": "-."}
 def against_gamma(
     ax: Any,
     records: Sequence[Record],
-    columns: Columns,
+    measure: Measure,
     beta: float,
     title: str,
     middle: Middle = "mean",
@@ -36,7 +36,7 @@ def against_gamma(
     """
     schemes, own = schemes_of(records), by_scheme(records)
     held = {
-        scheme: _spread(by_seed(own[name], columns.metric).values(), middle)
+        scheme: _spread(by_seed(own[name], measure.metric).values(), middle)
         for name, scheme in schemes.items()
     }
     names = {scheme: name for name, scheme in reversed(schemes.items())}
@@ -49,13 +49,13 @@ def against_gamma(
         ours = [s for s in held if (s.kind, s.variant, s.beta) == ("mpgd", variant, beta)]
         if ours:
             _variant(ax, variant, {s: held[s] for s in ours})
-            _printed(ax, variant, {s: columns.printed(names[s]) for s in ours})
+            _printed(ax, variant, {s: measure.printed(names[s]) for s in ours})
         matched = [found for s in ours if (found := gaussian_of(s, held))]
         if ours and not gaussian and variant == PLAIN and len(matched) == len(ours):
             look: Any = LOOK | {"color": ORANGE}
             bars = [held[s] for s in matched]
             _bars(ax, _gammas(matched), bars, "^--", "Gaussian, same variance", **look)
-    ylabel = columns.title if middle == "mean" else f"{columns.title}, {middle}"
+    ylabel = measure.title if middle == "mean" else f"{measure.title}, {middle}"
     gammas = sorted({s.gamma for s in held if s.kind == "mpgd" and s.gamma is not None})
     ax.set(title=title, xlabel="γ", ylabel=ylabel, xticks=gammas)
 
@@ -100,7 +100,7 @@ def _band(ax: Any, held: Array, shade: str, style: str, label: str) -> None:
     ax.axhline(middle, color=shade, ls=style, lw=1.1, label=label)
 
 
-def on_the_way(
+def along_training(
     ax: Any,
     records: Sequence[Record],
     gamma: float,

@@ -9,7 +9,7 @@ from mpgd_lab.catalogue import EXPERIMENTS, load
 from mpgd_lab.content.blocks import Basis, Block, Finding, Findings, Missing
 from mpgd_lab.content.selection import chosen
 from mpgd_lab.content.tables import AS_PRINTED, Comparison, IncompleteError, Setting, findings_table
-from mpgd_lab.statistics import RULE, Columns, Verdict, by_scheme
+from mpgd_lab.statistics import RULE, Measure, Verdict, by_scheme
 from mpgd_lab.store import Record, Run
 
 PROTOCOLS: Final = {
@@ -37,7 +37,7 @@ def command(*names: str, options: str = "") -> str:
         'mpgd reproduce valley ecg --seeds 20 --data DIR'
     """
     ours = [load(name) for name in names if name in EXPERIMENTS]
-    data = "--data DIR" if any(one.data or one.also for one in ours) else ""
+    data = "--data DIR" if any(one.data or one.optional_data for one in ours) else ""
     written = [name if name in EXPERIMENTS else f"{name}.py" for name in names]
     return " ".join(filter(None, ("mpgd reproduce", *written, options, data)))
 
@@ -73,7 +73,7 @@ def finished(
     return {protocol: own for protocol, own in held.items() if own}
 
 
-def settings(held: ByProtocol, columns: Mapping[str, Columns]) -> list[Setting]:
+def settings(held: ByProtocol, columns: Mapping[str, Measure]) -> list[Setting]:
     """Return the settings of a table, with the columns of each protocol."""
     return [
         Setting(PROTOCOLS[protocol], own, columns[protocol], protocol == "released")
@@ -81,7 +81,7 @@ def settings(held: ByProtocol, columns: Mapping[str, Columns]) -> list[Setting]:
     ]
 
 
-def judged(
+def verdict_blocks(
     held: ByProtocol,
     headlines: Mapping[str, str],
     comparison: Comparison,

@@ -7,7 +7,7 @@ from typing import Any
 from mpgd_lab.store import Record, Run
 
 
-def commonest(records: Iterable[Record], *names: str) -> list[Record]:
+def most_common(records: Iterable[Record], *names: str) -> list[Record]:
     """Return the records that agree in these hyperparameters, with the values most have."""
     records = list(records)
     kinds = [repr([record.run.hyperparameters.get(name) for name in names]) for record in records]

@@ -32,7 +32,7 @@ UNSEEN: Final = re.compile(  # control characters, surrogates, and what turns th
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenReport:
     """What a report has become."""
 
     file: Path  # where it was written
@@ -41,7 +41,7 @@ class Written:
     unusable: tuple[str, ...]  # the files that could not be used
 
 
-def write(folder: Path | None, file: Path, studies: Sequence[Experiment] = ()) -> Written:
+def write(folder: Path | None, file: Path, studies: Sequence[Experiment] = ()) -> WrittenReport:
     """Write the report of the results in ``folder``.
 
     Args:
@@ -61,16 +61,18 @@ def write(folder: Path | None, file: Path, studies: Sequence[Experiment] = ()) -
     if not file.suffix:
         file = _folder(file)
     every = [*catalogue(), *studies]
-    shelf = sort(unpack(PUBLISHED), every) if folder is None else read(folder, every)
+    contents = sort(unpack(PUBLISHED), every) if folder is None else read(folder, every)
     how = f"mpgd report {'results' if folder else '--published'} -o {file.name}"
     check_place(file)
     with _kept():
-        page = build(shelf, how, every)
+        page = build(contents, how, every)
         files = RENDERERS[file.suffix](page, file.name)
     for name, text in files.items():
         replace(file.parent / name, text)
     missing = tuple(section.name for section in page.sections if section.is_missing)
-    return Written(file, len(shelf.records), missing, tuple(map(visible, shelf.unusable)))
+    return WrittenReport(
+        file, len(contents.records), missing, tuple(map(visible, contents.unusable))
+    )
 
 
 def _folder(given: Path) -> Path:
@@ -91,8 +93,8 @@ def publish(folder: Path, file: Path) -> int:
     """
     check_place(file)
     studies = catalogue()
-    shelf = read(folder, studies)
-    records = [record for study in studies for record in shelf[study.name]]
+    contents = read(folder, studies)
+    records = [record for study in studies for record in contents[study.name]]
     pack(records, file)
     return len(records)
 

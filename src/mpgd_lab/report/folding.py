@@ -8,7 +8,7 @@ from mpgd_lab.content import blocks
 LONG: Final = 420  # characters of a paragraph that comes after the answer and the figure
 
 
-def unasked(every: Sequence[blocks.Block]) -> list[blocks.Block]:
+def visible_blocks(every: Sequence[blocks.Block]) -> list[blocks.Block]:
     """Return the blocks that a reader sees unasked, in their order."""
     missing = [block for block in every if isinstance(block, blocks.Missing)]
     answers = [block for block in every if is_answer(block)]
@@ -19,9 +19,9 @@ def unasked(every: Sequence[blocks.Block]) -> list[blocks.Block]:
     return [*missing, *answers, *told, *figures[:1]]
 
 
-def asked(every: Sequence[blocks.Block]) -> list[blocks.Block]:
+def folded_blocks(every: Sequence[blocks.Block]) -> list[blocks.Block]:
     """Return the other blocks, in their order."""
-    first = unasked(every)
+    first = visible_blocks(every)
     return [block for block in every if not any(block is own for own in first)]
 
 

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from mpgd_lab.content import blocks
 from mpgd_lab.content.tables import findings_table
-from mpgd_lab.report.folding import asked, is_answer, unasked
+from mpgd_lab.report.folding import folded_blocks, is_answer, visible_blocks
 from mpgd_lab.report.summary import answer, claims, is_compared, spoken
-from mpgd_lab.report.svg import landscape, whole
+from mpgd_lab.report.svg import landscape_file, svg_file
 
 TITLE: Final = "Results and audit"
 FIGURES: Final = "figures"
@@ -27,7 +27,7 @@ ICONS: Final = {
     "provisional": "…",
 }
 Files = dict[str, str]  # name, from where the report is written: text
-DRAWN: Final[Any] = {blocks.Plate: whole, blocks.Landscape: landscape}
+DRAWERS: Final[Any] = {blocks.Plate: svg_file, blocks.Landscape: landscape_file}
 
 
 def render(page: blocks.Page, name: str) -> Files:
@@ -56,10 +56,10 @@ def document(parts: Sequence[str]) -> str:
 def section_parts(section: blocks.Section, files: Files) -> Iterator[str]:
     """Yield the paragraphs of a section, the answer first; its figures are added to ``files``."""
     yield from answer_parts(section)
-    for block in unasked(section.blocks):
+    for block in visible_blocks(section.blocks):
         if not is_answer(block):
             yield from _block(block, files)
-    for block in asked(section.blocks):
+    for block in folded_blocks(section.blocks):
         yield from _block(block, files)
 
 
@@ -92,9 +92,9 @@ def _block(block: blocks.Block, files: Files) -> Iterator[str]:
         case blocks.Plate() | blocks.Landscape():
             name = f"{FIGURES}/{block.name}.svg"
             try:
-                files[name] = DRAWN[type(block)](block)
-            except blocks.ODD as problem:
-                yield inline(blocks.undrawn(block, problem).text)
+                files[name] = DRAWERS[type(block)](block)
+            except blocks.RECORD_ERRORS as problem:
+                yield inline(blocks.figure_problem(block, problem).text)
                 return
             yield f"![{inline(block.caption)}]({name})"
             yield f"*{inline(block.caption)}*"

@@ -25,18 +25,27 @@ from mpgd_lab.catalogue import PROTOCOLS, USUAL
 from mpgd_lab.content.blocks import Plate
 from mpgd_lab.content.style import save
 from mpgd_lab.data.sources import obtain
-from mpgd_lab.experiment import LARGEST, Experiment, Said
+from mpgd_lab.experiment import LARGEST, Experiment, PrintItem
 from mpgd_lab.perturbations.batched import driver
 from mpgd_lab.store import Record, Run, Store
 
 T = TypeVar("T")
 Train = Callable[[list[Run]], Iterable[Result]]
-Finished = tuple[Run, Any, Any, float]
+TimedResult = tuple[Run, Any, Any, float]
 Batch = list[Run]
 
 ATTEMPTS: Final = 3  # at a batch whose worker dies
 TASKS: Final = 4  # batches for each place of a cluster, while runs last
-SHARED: Final = ("widths", "eta", "steps", "stop", "batch", "data", "part", "study")  # in a batch
+SHARED_SETTINGS: Final = (
+    "widths",
+    "eta",
+    "steps",
+    "stop",
+    "batch",
+    "data",
+    "part",
+    "study",
+)  # in a batch
 
 
 class Reporter(Protocol):
@@ -52,7 +61,7 @@ class Reporter(Protocol):
         """Show a table."""
 
 
-class Silent:
+class SilentReporter:
     """A reporter that shows nothing."""
 
     def say(self, text: str) -> None:
@@ -71,7 +80,7 @@ class Context:
     """What an experiment is given."""
 
     out: Path  # the folder of figures
-    reporter: Reporter = field(default_factory=Silent)  # where it says what it does
+    reporter: Reporter = field(default_factory=SilentReporter)  # where it says what it does
     protocols: tuple[str, ...] = USUAL  # of `catalogue.PROTOCOLS`, those to run
     seeds: int = 5  # how many seeds of each scheme, from 1 on
     data: Path | None = None  # the folder of data sets, looked into first
@@ -108,7 +117,7 @@ def reproduce(experiment: Experiment, context: Context, *size: Any) -> None:
     runs = runs_of(experiment, context, *size)
     train: Train = partial(experiment.train, data=context.data)
     records = complete(context, runs, train, experiment.largest, experiment.label)
-    tell(context, experiment.told(records))
+    print_items(context, experiment.printout(records))
     draw(context, experiment, records)
 
 
@@ -142,17 +151,19 @@ def complete(
     missing = list({run.key: run for run in runs if found[run.key] is None}.values())
     if len(missing) < len(found):
         context.reporter.say(f"  {len(found) - len(missing)} of {len(found)} runs are in the store")
-    batches = split(missing, _shared(context, len(missing), largest or (lambda run: LARGEST)))
-    done = _spread(context, batches, train)
+    batches = split(missing, _batch_limit(context, len(missing), largest or (lambda run: LARGEST)))
+    done = _dispatch(context, batches, train)
     labels = Labels(label)
     for _ in context.reporter.track(batches, labels):  # batches finish in an order of their own
         labels.batch = next(done)
     for run in missing:
         found[run.key] = store.load(run)
-    return [_present(store, found[run.key], run) for run in runs]
+    return [_require(store, found[run.key], run) for run in runs]
 
 
-def _shared(context: Context, runs: int, largest: Callable[[Run], int]) -> Callable[[Run], int]:
+def _batch_limit(
+    context: Context, runs: int, largest: Callable[[Run], int]
+) -> Callable[[Run], int]:
     """Return ``largest``, or less where a cluster would have idle workers."""
     if not (context.cluster and runs):
         return largest
@@ -190,7 +201,7 @@ def split(runs: Iterable[Run], largest: Callable[[Run], int]) -> list[Batch]:
     last: dict[str, Batch] = {}
     for run in sorted(runs, key=lambda run: (str(driver(run)), run.seed)):
         size = largest(run)
-        shared = [run.hyperparameters.get(name) for name in SHARED]
+        shared = [run.hyperparameters.get(name) for name in SHARED_SETTINGS]
         kind = json.dumps([run.experiment, run.protocol, size, *shared])
         if kind not in last or len(last[kind]) >= size:
             last[kind] = []
@@ -199,15 +210,15 @@ def split(runs: Iterable[Run], largest: Callable[[Run], int]) -> list[Batch]:
     return batches
 
 
-def _present(store: Store, record: Record | None, run: Run) -> Record:
+def _require(store: Store, record: Record | None, run: Run) -> Record:
     if record is None and not store.folder.is_dir():
-        raise store.gone()
+        raise store.missing_folder()
     if record is None:
         raise RuntimeError(f"training returned no result for {run.canonical}")
     return record
 
 
-def _spread(context: Context, batches: Sequence[Batch], train: Train) -> Iterator[Batch]:
+def _dispatch(context: Context, batches: Sequence[Batch], train: Train) -> Iterator[Batch]:
     """Yield each batch when its runs are in the store."""
     if context.cluster:
         from mpgd_lab.runner.cluster import on_cluster
@@ -223,7 +234,7 @@ def _spread(context: Context, batches: Sequence[Batch], train: Train) -> Iterato
             yield batch
 
 
-def finished(train: Train, batch: Batch) -> Iterator[Finished]:
+def timed_results(train: Train, batch: Batch) -> Iterator[TimedResult]:
     """Yield results; runs that are trained together share the time."""
     began = time.perf_counter()
     with one_thread():
@@ -233,11 +244,11 @@ def finished(train: Train, batch: Batch) -> Iterator[Finished]:
 
 def train_and_save(train: Train, batch: Batch, store: Store) -> None:
     """Train a batch and write each result as soon as it is there."""
-    for result in finished(train, batch):
+    for result in timed_results(train, batch):
         store.save(*result)
 
 
-def tell(context: Context, said: Iterable[Said]) -> None:
+def print_items(context: Context, said: Iterable[PrintItem]) -> None:
     """Print lines and tables."""
     for item in said:
         if isinstance(item, str):

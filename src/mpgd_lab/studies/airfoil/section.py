@@ -10,14 +10,14 @@ from mpgd_lab.content.findings import (
     PROTOCOLS,
     ByProtocol,
     finished,
-    judged,
     settings,
     unfinished,
+    verdict_blocks,
     without_text,
 )
-from mpgd_lab.content.selection import commonest
+from mpgd_lab.content.selection import most_common
 from mpgd_lab.content.tables import Setting, scheme_table
-from mpgd_lab.statistics import Columns
+from mpgd_lab.statistics import Measure
 from mpgd_lab.store import Record
 from mpgd_lab.studies.airfoil.runs import CLAIMED, COMPARISON, is_random, measures, tasks
 
@@ -39,7 +39,7 @@ CAPTIONS: Final = (
 
 def blocks(records: Sequence[Record]) -> list[Block]:
     """Return what the section shows."""
-    every = finished(commonest(records, "steps"), tasks)
+    every = finished(most_common(records, "steps"), tasks)
     held = {name: [r for r in own if not is_random(r.run)] for name, own in every.items()}
     held = {name: own for name, own in held.items() if own}
     splits = {
@@ -61,7 +61,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             "has also a random split of its own, for the rows with β = 0.5."
         ),
         *without_text("airfoil", records),
-        *judged(held | splits, HEADLINES, COMPARISON, splits),
+        *verdict_blocks(held | splits, HEADLINES, COMPARISON, splits),
         Plate(
             "airfoil",
             "At β = 0.5. As the text says and with corrected signs, medians and where the middle "
@@ -76,7 +76,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     ]
 
 
-def _measure(k: int) -> dict[str, Columns]:
+def _measure(k: int) -> dict[str, Measure]:
     return {name: measures(name)[k] for name in PROTOCOLS}
 
 

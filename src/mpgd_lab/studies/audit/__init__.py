@@ -12,8 +12,8 @@ layers of the printed numbers, and the text's one layer is a line.
 Reference: Lim, Wan & Simsekli (2022), Section 5 and Appendix F, and the scripts released with it.
 """
 
-from mpgd_lab.experiment import Experiment, Part
-from mpgd_lab.studies.audit.case_comparison import told
+from mpgd_lab.experiment import Experiment, SectionSpec
+from mpgd_lab.studies.audit.case_comparison import printout
 from mpgd_lab.studies.audit.runs import STUDIES, needs, wanted
 from mpgd_lab.studies.audit.runs import all_tasks as tasks
 from mpgd_lab.studies.audit.section import blocks
@@ -23,10 +23,10 @@ EXPERIMENT = Experiment(
     name="audit",
     runs=tasks,
     train=train,
-    told=told,
+    printout=printout,
     needs=needs,
-    section=Part("The audit", blocks, tuple(STUDIES), place=8),
-    also=tuple(source for study in STUDIES.values() for source in study.experiment.data),
+    section=SectionSpec("The audit", blocks, tuple(STUDIES), place=8),
+    optional_data=tuple(source for study in STUDIES.values() for source in study.experiment.data),
     largest=largest,
     wanted=wanted,
     seconds=0.4,

@@ -20,13 +20,13 @@ from mpgd_lab.experiment import Table
 from mpgd_lab.perturbations.released import SWITCHES
 from mpgd_lab.schemes import gaussian_of
 from mpgd_lab.statistics import (
-    Columns,
     Difference,
+    Measure,
     Summary,
     Verdict,
     by_seed,
-    corrected,
-    paired,
+    holm_corrected,
+    paired_difference,
     summary,
     worst_of,
 )
@@ -52,7 +52,7 @@ SUPPORTED: Final = "supported"
 class Line:
     """One deviation and one metric: our numbers, and verdicts on being better than something."""
 
-    columns: Columns
+    columns: Measure
     summary: Summary
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)  # than what it is better
 
@@ -68,7 +68,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Compared:
+class CaseComparison:
     """A case: its runs with each deviation."""
 
     study: str  # the experiment it belongs to
@@ -103,12 +103,12 @@ class Compared:
         return [one.text(line.columns.digits) if one else "" for one in found]
 
 
-def told(records: Iterable[Record]) -> list[Table]:
+def printout(records: Iterable[Record]) -> list[Table]:
     """Return the table of every case with runs among ``records``, of the audit and its studies."""
-    return [case.table for case in compared(records)]
+    return [case.table for case in compare_cases(records)]
 
 
-def compared(records: Iterable[Record]) -> list[Compared]:
+def compare_cases(records: Iterable[Record]) -> list[CaseComparison]:
     """Return every case with runs among ``records``, of the size that most have."""
     held = {record.run.key: record for record in records}
     ours = [record.run for record in held.values() if record.run.experiment == "audit"]
@@ -127,29 +127,33 @@ def compared(records: Iterable[Record]) -> list[Compared]:
             }
             for case in study.cases
         }
-        found += [_compared(name, study, case, kept) for case in kept if CORRECTED in kept[case]]
+        found += [
+            _case_comparison(name, study, case, kept) for case in kept if CORRECTED in kept[case]
+        ]
     return found
 
 
-def _compared(name: str, study: Study, case: Case, kept: Mapping[Case, Lines]) -> Compared:
+def _case_comparison(
+    name: str, study: Study, case: Case, kept: Mapping[Case, Lines]
+) -> CaseComparison:
     found = {
         label: [Line(c, _summary(c, label, kept[case])) for c in study.metrics]
         for label in kept[case]
     }
     for place, columns in enumerate(study.metrics):
-        judged = _judged(columns, case, kept)
+        judged = _verdicts(columns, case, kept)
         for label in found:
             mine = {rival: one for (to, rival), one in judged.items() if to == label}
             found[label][place] = replace(found[label][place], verdicts=mine)
-    return Compared(name, case, found)
+    return CaseComparison(name, case, found)
 
 
-def _summary(columns: Columns, label: str, own: Lines) -> Summary:
+def _summary(columns: Measure, label: str, own: Lines) -> Summary:
     return summary(_values(columns, label, own[label]).values())
 
 
-def _judged(
-    columns: Columns, case: Case, kept: Mapping[Case, Lines]
+def _verdicts(
+    columns: Measure, case: Case, kept: Mapping[Case, Lines]
 ) -> dict[tuple[str, str], Verdict]:
     """Return the verdict on every line and rival of a case, corrected for their number."""
     own, found = kept[case], {}
@@ -158,13 +162,13 @@ def _judged(
     for label, ours in values.items():
         for rival, theirs in _rivals(columns, label, case, kept).items():
             if set(ours) & set(theirs):
-                difference = paired(ours, theirs, worst)
+                difference = paired_difference(ours, theirs, worst)
                 found[label, rival] = Verdict("", columns.better, difference)
-    return dict(zip(found, corrected(found.values()), strict=True))
+    return dict(zip(found, holm_corrected(found.values()), strict=True))
 
 
 def _rivals(
-    columns: Columns, label: str, case: Case, kept: Mapping[Case, Lines]
+    columns: Measure, label: str, case: Case, kept: Mapping[Case, Lines]
 ) -> dict[str, dict[int, float]]:
     """Return what a line is compared with: the metric of each rival, by seed."""
     own = kept[case]
@@ -182,7 +186,7 @@ def _rivals(
     return found
 
 
-def _values(columns: Columns, label: str, own: Iterable[Record]) -> dict[int, float]:
+def _values(columns: Measure, label: str, own: Iterable[Record]) -> dict[int, float]:
     """Return the metric of each seed; some lines show the scripts' own gap."""
     scripts = columns.metric == "gap" and label in ("mse_gap", TOGETHER)
     return by_seed(own, "released_gap" if scripts else columns.metric)

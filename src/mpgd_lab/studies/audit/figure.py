@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from mpgd_lab.content.style import BLUE, GREY
-from mpgd_lab.statistics import Columns, Difference
+from mpgd_lab.statistics import Difference, Measure
 
 ARROWS: Final = {"lower": "← better", "higher": "better →"}
 CAPTION: Final = (
@@ -18,7 +18,7 @@ CAPTION: Final = (
 
 
 def draw_changes(
-    ax: Any, differences: Mapping[str, Difference], title: str, columns: Columns
+    ax: Any, differences: Mapping[str, Difference], title: str, columns: Measure
 ) -> None:
     """Draw a difference and its interval for each deviation, the first on top."""
     held = {name: each for name, each in differences.items() if isfinite(each.low)}

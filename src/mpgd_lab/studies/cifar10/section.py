@@ -6,9 +6,9 @@ from functools import partial
 from typing import Final
 
 from mpgd_lab.content.blocks import Block, Panel, Plate, Text, panel
-from mpgd_lab.content.curves import against_gamma, on_the_way
-from mpgd_lab.content.findings import PROTOCOLS, judged, unfinished, without_text
-from mpgd_lab.content.selection import chosen, commonest, part
+from mpgd_lab.content.curves import against_gamma, along_training
+from mpgd_lab.content.findings import PROTOCOLS, unfinished, verdict_blocks, without_text
+from mpgd_lab.content.selection import chosen, most_common, part
 from mpgd_lab.content.tables import IncompleteError, Setting, scheme_table
 from mpgd_lab.schemes import Scheme
 from mpgd_lab.store import Record
@@ -50,9 +50,9 @@ def _study(study: str, records: Sequence[Record]) -> Iterator[Block]:
         yield from without_text("cifar10", records)
     most = max(len({record.run.seed for record in own}) for own in held.values())
     if study == "full":
-        yield from judged(held, HEADLINES, COMPARISON)
+        yield from verdict_blocks(held, HEADLINES, COMPARISON)
     elif most >= ENOUGH:  # and even so no test of what the paper states
-        yield from judged(held, HEADLINES, COMPARISON, held)
+        yield from verdict_blocks(held, HEADLINES, COMPARISON, held)
     else:
         yield Text(f"No verdicts: the reduced study asks for {ENOUGH} seeds, here are {most}.")
     yield Plate(
@@ -74,7 +74,7 @@ def _finished(records: Sequence[Record]) -> dict[str, list[Record]]:
     held = {}
     for protocol in PROTOCOLS:
         own = [record for record in records if record.run.protocol == protocol]
-        own = commonest(own, "device", "width", "train", "test", "pixels", "block")
+        own = most_common(own, "device", "width", "train", "test", "pixels", "block")
         if ours := [record for record in own if Scheme.of(record.run).kind == "mpgd"]:
             h = ours[0].run.hyperparameters
             study = {name: h[name] for name in (*SIZES[h["study"]], "device") if name in h}
@@ -93,7 +93,7 @@ def _panels(held: Mapping[str, Sequence[Record]], with_printed: bool) -> Iterato
         short = title.split(",")[0].capitalize()
         alt = f"Validation accuracy against steps, {title}."
         drawn = (own, SHOWN, runs.BETA, "step", "val_accuracy", short, columns[0].title)
-        yield panel(alt, on_the_way, *drawn)
+        yield panel(alt, along_training, *drawn)
         for column in columns:
             alt = f"{column.title} against γ, {title}."
             yield panel(alt, against_gamma, own, column, runs.BETA, short)

@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from mpgd_lab.content.selection import part
 from mpgd_lab.content.tables import IncompleteError
-from mpgd_lab.statistics import Difference, Summary, by_seed, grouped, holm, paired, summary
+from mpgd_lab.statistics import (
+    Difference,
+    Summary,
+    by_seed,
+    grouped,
+    holm,
+    paired_difference,
+    summary,
+)
 from mpgd_lab.store import Record
 from mpgd_lab.studies.compare.data_tasks import REPORT, TUNE
 from mpgd_lab.studies.compare.methods import BY_NAME, Method, methods_of
@@ -67,9 +75,9 @@ def lines(records: Sequence[Record], task: Task) -> list[Line]:
         if not {method.name, base} <= held.keys():
             continue
         mine, theirs = values[method.name], values[base]
-        score, to_base = summary(mine.values()), paired(mine, theirs)
+        score, to_base = summary(mine.values()), paired_difference(mine, theirs)
         d = np.array([mine[seed] - theirs[seed] for seed in sorted({*mine} & {*theirs})])
-        own = (score, paired(mine, values["descent"]), to_base, sign_flips(d))
+        own = (score, paired_difference(mine, values["descent"]), to_base, sign_flips(d))
         found.append(Line(task, method, held[method.name], *own))
     p = holm([line.p for line in found[1:]])
     return found[:1] + [replace(line, corrected=c) for line, c in zip(found[1:], p, strict=True)]
@@ -135,7 +143,7 @@ def succeeds(own: Sequence[Line]) -> list[str]:
     names = []
     for line in own:
         if line.method.is_chaotic and line.word == "helps":
-            d = paired(by_seed(line.records, "score"), values)
+            d = paired_difference(by_seed(line.records, "score"), values)
             if sign * (d.high if sign > 0 else d.low) >= 0.0:
                 names.append(line.method.title)
     return names

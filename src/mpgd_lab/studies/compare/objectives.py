@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mpgd_lab.batched_training import Found, Problem, gradient_of, minibatches
+from mpgd_lab.batched_training import Outcome, Problem, gradient_of, minibatches
 from mpgd_lab.data.sources import Split
 from mpgd_lab.nets.backprop import Backpropagation
 from mpgd_lab.nets.layout import Examples, Layout, Loss, class_entropy, cross_entropy, mean_square
@@ -41,7 +41,7 @@ class Ground(Protocol):
     def gradient(self, x: Tensor, chosen: Tensor | None = None) -> Tensor:
         """Return the gradient at x, on ``chosen`` examples (run, example) or on all."""
 
-    def found(self, x: Tensor) -> Iterator[Found]:
+    def found(self, x: Tensor) -> Iterator[Outcome]:
         """Yield metrics and curves of each run."""
 
 
@@ -84,7 +84,7 @@ class OnFunction:
         at = x.view(len(x), self.starts, -1)
         return self.function.gradient(at, self.secrets, chosen).flatten(1)
 
-    def found(self, x: Tensor) -> Iterator[Found]:
+    def found(self, x: Tensor) -> Iterator[Outcome]:
         """Yield the share of starts that reached the global minimum."""
         reached = self.function.reached(x.view(len(x), self.starts, -1), self.secrets)
         lost = (x.abs() >= BOUND).view(len(x), self.starts, -1).any(-1)
@@ -113,7 +113,7 @@ class OnXor:
             self._gradients[size] = Backpropagation(self.layout, cross_entropy, size, DTYPE)
         return self._gradients[size](nets, Examples.of(inputs, targets))[1].view_as(x)
 
-    def found(self, x: Tensor) -> Iterator[Found]:
+    def found(self, x: Tensor) -> Iterator[Outcome]:
         """Yield the share of nets that are right about all four, and sure."""
         nets = x.reshape(len(x) * self.starts, -1)
         near = (self.layout.outputs(nets, XOR) - PARITY).abs() < 0.5 - SURE
@@ -121,7 +121,7 @@ class OnXor:
         yield from _shares(near.all(-1).view(len(x), -1) & ~lost, lost)
 
 
-def _shares(reached: Tensor, lost: Tensor) -> Iterator[Found]:
+def _shares(reached: Tensor, lost: Tensor) -> Iterator[Outcome]:
     for own, gone in zip(reached, lost, strict=True):
         yield {"score": 100.0 * float(own.double().mean()), "diverged": int(gone.sum())}, {}
 
@@ -182,7 +182,7 @@ class OnData:
             self._gradients[size] = gradient_of(problem, size)
         return self._gradients[size](x, examples)[1]
 
-    def found(self, x: Tensor) -> Iterator[Found]:
+    def found(self, x: Tensor) -> Iterator[Outcome]:
         """Yield the score on the rows of this stage."""
         lost = (x.abs() >= BOUND).any(1)
         if self.task.kind == "pruning":
@@ -203,7 +203,7 @@ class OnData:
         with torch.no_grad():
             return self.score(self.layout.forward(x, inputs), targets)
 
-    def _pruned(self, x: Tensor, lost: Tensor) -> Iterator[Found]:
+    def _pruned(self, x: Tensor, lost: Tensor) -> Iterator[Outcome]:
         """Yield the mean accuracy over `PRUNED`, and the accuracy at every share that is kept."""
         scores = torch.stack([self._scores(keep(self.layout, x, share)) for share in SHARES], 1)
         scores[lost] = self.task.worst

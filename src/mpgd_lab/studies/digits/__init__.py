@@ -8,7 +8,7 @@ such experiment: the claims put to the test are the ones it makes on its own dat
 noise with fresh signs is run. The mini-batch reference takes as many steps, each on 32 images.
 """
 
-from mpgd_lab.experiment import Experiment, Part
+from mpgd_lab.experiment import Experiment, SectionSpec
 from mpgd_lab.schema import Needs
 from mpgd_lab.studies.digits.runs import COMPARISON, tasks
 from mpgd_lab.studies.digits.section import blocks
@@ -18,9 +18,9 @@ EXPERIMENT = Experiment(
     name="digits",
     runs=tasks,
     train=train,
-    told=COMPARISON.told,
+    printout=COMPARISON.printout,
     needs=lambda run: Needs(("test_accuracy", "test_loss", "gap")),
-    section=Part("Digits", blocks, place=7),
+    section=SectionSpec("Digits", blocks, place=7),
     largest=lambda run: LARGEST,
     seconds=0.4,
 )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mpgd.maps import ThalerMap
 from mpgd.noise import ChaoticNoise
 from mpgd.stable import StableLaw
-from mpgd_lab.batched_training import Found
+from mpgd_lab.batched_training import Outcome
 from mpgd_lab.content.style import BLUE, GREY, ORANGE
 from mpgd_lab.store import Record
 from mpgd_lab.studies.driver.training import PERFECT, ks_distance
@@ -27,7 +27,7 @@ READ: Final = (3, 10, 30, 100, 300, 1000)  # k at which distances are taken
 LOOKS: Final = {"invariant": (BLUE, "o"), "uniform": (ORANGE, "s")}
 
 
-def from_start(noise: ChaoticNoise, start: str, steps: int, count: int, seed: int) -> Found:
+def from_start(noise: ChaoticNoise, start: str, steps: int, count: int, seed: int) -> Outcome:
     """Return distances of sums to the limit, and of points to the invariant law, as k grows."""
     T, rng = ThalerMap(noise.gamma), np.random.default_rng(seed)
     u = 1.0 - rng.random(count)

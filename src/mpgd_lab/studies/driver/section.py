@@ -10,9 +10,9 @@ from mpgd_lab.content import blocks as content
 from mpgd_lab.content import tables
 from mpgd_lab.content.blocks import Finding, Findings, Panel, Plate, Text, panel
 from mpgd_lab.content.findings import BASES
-from mpgd_lab.content.selection import commonest, known, part
+from mpgd_lab.content.selection import known, most_common, part
 from mpgd_lab.content.tables import IncompleteError
-from mpgd_lab.experiment import Said
+from mpgd_lab.experiment import PrintItem
 from mpgd_lab.store import Record
 from mpgd_lab.studies.driver import figure, initial_law
 from mpgd_lab.studies.driver.runs import GAMMA
@@ -33,10 +33,10 @@ def blocks(records: Sequence[Record]) -> list[content.Block]:
     records = known(records, SETTINGS)
     if lacking := [name for name in ("sums", "orbit", "tail") if not part(records, part=name)]:
         raise IncompleteError(f"no {' and no '.join(lacking)}")
-    sums = commonest(part(records, part="sums"), "count", "gamma")
+    sums = most_common(part(records, part="sums"), "count", "gamma")
     sums.sort(key=lambda r: (_steps(r), r.run.hyperparameters["beta"], r.run.scheme))
-    orbits = {r.run.scheme: r for r in commonest(part(records, part="orbit"), "steps")}
-    tail = commonest(part(records, part="tail"), "orbits", "steps")[0]
+    orbits = {r.run.scheme: r for r in most_common(part(records, part="orbit"), "steps")}
+    tail = most_common(part(records, part="tail"), "orbits", "steps")[0]
     return [
         Text(
             "Values of the chaotic driver, summed and scaled, should follow a skewed heavy-tailed "
@@ -58,7 +58,7 @@ def blocks(records: Sequence[Record]) -> list[content.Block]:
 
 def _starts(records: Sequence[Record]) -> list[content.Block]:
     """Return what the start does, if it was simulated."""
-    mine = commonest(part(records, part="start"), "count", "steps")
+    mine = most_common(part(records, part="start"), "count", "steps")
     if len(mine) < 2:
         return []
     text = (
@@ -132,7 +132,7 @@ def _steps(record: Record) -> int:
     return int(record.run.hyperparameters["steps"])
 
 
-def told(records: Sequence[Record]) -> Iterator[Said]:
+def printout(records: Sequence[Record]) -> Iterator[PrintItem]:
     """Yield the tables of sums and of laminar phases."""
     sums, (tail,) = part(records, part="sums"), part(records, part="tail")
     yield (
@@ -144,9 +144,9 @@ def told(records: Sequence[Record]) -> Iterator[Said]:
         "KS: distance to the limit X(1/gamma, beta) and to the symmetric law X(1/gamma, 0);\n"
         f"a perfect sample of this size has {sums[0].metrics['ks_of_exact_draws']:.4f} on average"
     )
-    yield tables.told(tail_table(tail))
+    yield tables.terminal_table(tail_table(tail))
     if begun := part(records, part="start"):
-        yield tables.told(start_table(begun))
+        yield tables.terminal_table(start_table(begun))
 
 
 def sums_row(record: Record) -> list[str]:

@@ -12,7 +12,7 @@ Reference: Lim, Wan & Simsekli (2022), Appendix F.1.
 """
 
 from mpgd_lab.data.sources import ECG5000
-from mpgd_lab.experiment import Experiment, Part
+from mpgd_lab.experiment import Experiment, SectionSpec
 from mpgd_lab.schema import Needs
 from mpgd_lab.studies.ecg.runs import COMPARISON, tasks
 from mpgd_lab.studies.ecg.section import blocks
@@ -24,9 +24,9 @@ EXPERIMENT = Experiment(
     name="ecg",
     runs=tasks,
     train=train,
-    told=COMPARISON.told,
+    printout=COMPARISON.printout,
     needs=lambda run: MINI_BATCHES if run.hyperparameters.get("batch") else NEEDS,
-    section=Part("ECG5000", blocks, place=5),
+    section=SectionSpec("ECG5000", blocks, place=5),
     data=(ECG5000,),
     largest=largest,
     seconds=0.97,

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from mpgd_lab.content.blocks import Block, Plate, Text, panel
-from mpgd_lab.content.curves import against_gamma, on_the_way
-from mpgd_lab.content.findings import PROTOCOLS, judged, unfinished, without_text
-from mpgd_lab.content.selection import chosen, commonest
+from mpgd_lab.content.curves import against_gamma, along_training
+from mpgd_lab.content.findings import PROTOCOLS, unfinished, verdict_blocks, without_text
+from mpgd_lab.content.selection import chosen, most_common
 from mpgd_lab.content.style import GREY
 from mpgd_lab.content.tables import Setting, scheme_table
 from mpgd_lab.store import Record, Run
@@ -19,7 +19,7 @@ SHOWN: Final = 0.55  # the gamma of Figure 3
 
 def blocks(records: Sequence[Record]) -> list[Block]:
     """Return what the section shows."""
-    held = by_depth(commonest(records, *FIXED))
+    held = by_depth(most_common(records, *FIXED))
     settings = [
         Setting(title, own, ACCURACY, title in PROTOCOLS.values()) for title, own in held.items()
     ]
@@ -38,7 +38,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             "test series): descent through two layers has not begun to learn."
         ),
         *without_text("ecg", records),
-        *judged(held, HEADLINES, COMPARISON, [title for title in held if ONE in title]),
+        *verdict_blocks(held, HEADLINES, COMPARISON, [title for title in held if ONE in title]),
         _figure_three(held),
         Plate(
             "ecg",
@@ -103,5 +103,7 @@ def _short(title: str, beta: float) -> str:
 
 
 def _draw(ax: Any, records: Sequence[Record], beta: float, title: str) -> None:
-    on_the_way(ax, records, SHOWN, beta, "accuracy_step", "test_accuracy", title, ACCURACY.title)
+    along_training(
+        ax, records, SHOWN, beta, "accuracy_step", "test_accuracy", title, ACCURACY.title
+    )
     ax.axvline(records[0].run.hyperparameters["stop"], color=GREY, lw=0.8, ls=":")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy
 
-from mpgd_lab.batched_training import Problem, Result, Trained, descend, full_batch
+from mpgd_lab.batched_training import Problem, Result, TrainedBatch, descend, full_batch
 from mpgd_lab.batched_training import train as train_nets
 from mpgd_lab.data.sources import Split
 from mpgd_lab.data.sources import ecg5000 as load_split
@@ -53,7 +53,7 @@ def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
         yield task, found, curves
 
 
-def watched(layout: Layout, split: Split, runs: list[Run]) -> tuple[Trained, list[Tensor]]:
+def watched(layout: Layout, split: Split, runs: list[Run]) -> tuple[TrainedBatch, list[Tensor]]:
     """Train, and return beside the result the test accuracies (run,) every `WATCHED` steps.
 
     The mini-batch reference, which no figure of the paper shows, has none.

@@ -4,10 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from mpgd_lab.content.blocks import Block, Finding, Findings, Panel, Plate, Text, panel
-from mpgd_lab.content.selection import commonest, known, part
-from mpgd_lab.content.tables import IncompleteError
-from mpgd_lab.content.tables import told as as_told
-from mpgd_lab.experiment import Said
+from mpgd_lab.content.selection import known, most_common, part
+from mpgd_lab.content.tables import IncompleteError, terminal_table
+from mpgd_lab.experiment import PrintItem
 from mpgd_lab.store import Record
 from mpgd_lab.studies.escape import figure
 from mpgd_lab.studies.escape.figure import setting
@@ -35,9 +34,9 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     records = known(records, KINDS)
     if lacking := [name for name in NEEDS if not part(records, part=name)]:
         raise IncompleteError(f"no {' and no '.join(lacking)}")
-    rates = commonest(part(records, part="rate"), "walkers")
-    shares = commonest(part(records, part="share"), "walkers", "time")
-    boxes = commonest(part(records, part="dimension"), "time")
+    rates = most_common(part(records, part="rate"), "walkers")
+    shares = most_common(part(records, part="share"), "walkers", "time")
+    boxes = most_common(part(records, part="dimension"), "time")
     (chart, *_) = part(records, part="map")
     return [
         Text(
@@ -131,12 +130,12 @@ def findings(shares: Sequence[Record]) -> Iterator[Finding]:
         yield Finding(HEADLINE, "fresh signs", claim, word, reason)
 
 
-def told(records: Sequence[Record]) -> Iterator[Said]:
+def printout(records: Sequence[Record]) -> Iterator[PrintItem]:
     """Yield all tables, and what the two wells show."""
     rates, shares = part(records, part="rate"), part(records, part="share")
     tables = (step_table(rates), other_table(rates), noise_table(rates), share_table(shares))
-    yield from map(as_told, tables)
-    yield as_told(box_table(part(records, part="dimension")))
-    yield as_told(paper_table())
+    yield from map(terminal_table, tables)
+    yield terminal_table(box_table(part(records, part="dimension")))
+    yield terminal_table(paper_table())
     for finding in findings(shares):
         yield f"  {finding.claim}: {finding.word} ({finding.reason})"

@@ -18,7 +18,15 @@ import numpy as np
 
 from mpgd_lab.content.selection import part
 from mpgd_lab.content.tables import IncompleteError
-from mpgd_lab.statistics import Difference, Summary, by_seed, grouped, holm, paired, summary
+from mpgd_lab.statistics import (
+    Difference,
+    Summary,
+    by_seed,
+    grouped,
+    holm,
+    paired_difference,
+    summary,
+)
 from mpgd_lab.store import Record
 from mpgd_lab.studies.compare.comparison_verdicts import sign_flips
 from mpgd_lab.studies.levels.runs import FRESH, NETS, STUDIES, Study, weight
@@ -87,7 +95,7 @@ def effects(records: Sequence[Record], name: str, fresh: bool) -> dict[str, Effe
         mine, theirs = (by_seed(part_, study.metric) for part_ in (each, plain))
         if not {*mine} & {*theirs}:
             continue  # the sweep is not finished
-        d = paired(mine, theirs)
+        d = paired_difference(mine, theirs)
         pairs = np.array([mine[s] - theirs[s] for s in sorted({*mine} & {*theirs})])
         p = sign_flips(pairs[np.isfinite(pairs)])
         held = (summary(mine.values()), d, p, distance(each, plain))
@@ -117,7 +125,7 @@ def distance(records: Sequence[Record], plain: Sequence[Record]) -> float:
     return float(np.sqrt(apart / spread))
 
 
-def corrected(found: Sequence[Effect]) -> list[Effect]:
+def holm_corrected(found: Sequence[Effect]) -> list[Effect]:
     """Return the effects with their p-values corrected for their number."""
     p = holm([one.p for one in found])
     return [replace(one, corrected=value) for one, value in zip(found, p, strict=True)]
@@ -126,4 +134,4 @@ def corrected(found: Sequence[Effect]) -> list[Effect]:
 def over_nets(records: Sequence[Record], scheme: str, fresh: bool) -> list[Effect]:
     """Return the effects of one setting on all nets, corrected."""
     found = [effects(records, name, fresh).get(scheme) for name in NETS]
-    return corrected([one for one in found if one])
+    return holm_corrected([one for one in found if one])

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpgd_lab.content.blocks import Block, Panel, Plate, Text, panel
-from mpgd_lab.content.selection import commonest, part
+from mpgd_lab.content.selection import most_common, part
 from mpgd_lab.content.style import BLUE, GREEN, ORANGE, RED
 from mpgd_lab.content.tables import table
-from mpgd_lab.experiment import Said
+from mpgd_lab.experiment import PrintItem
 from mpgd_lab.store import Record
 from mpgd_lab.studies.limit.extensions import BETA, MU, PAIR, SIGMA
 from mpgd_lab.studies.limit.runs import LOSSES
@@ -39,7 +39,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     return found
 
 
-def told(records: Sequence[Record]) -> Iterator[Said]:
+def printout(records: Sequence[Record]) -> Iterator[PrintItem]:
     """Yield the same tables for the terminal."""
     yield from _tables(records)
 
@@ -52,18 +52,18 @@ def figures(records: Sequence[Record]) -> Iterator[Block]:
 
 def _tables(records: Sequence[Record]) -> Iterator[Table]:
     size = ("paths", "reference", "steps")
-    pair = _by_m(commonest(part(records, part="two drivers"), *size))
+    pair = _by_m(most_common(part(records, part="two drivers"), *size))
     if pair:
         title = (
             f"KS distance with two drivers, gammas {PAIR[0]} and {PAIR[1]}, mu {MU}, sigma {SIGMA}"
         )
         yield title, ["m", "distance", "sampling"], [_row(r, "ks", "noise") for r in pair]
-    gammas = commonest(part(records, part="gamma"), *size)
+    gammas = most_common(part(records, part="gamma"), *size)
     if gammas:
         title = f"KS distance at other gammas, beta {BETA}; slow where the driver itself is slow"
         columns = ["gamma", "variant", "m", "distance", "driver's own", "sampling"]
         yield title, columns, sorted(map(_gamma_row, _by_m(gammas)), key=lambda row: row[:2])
-    points = _by_m(commonest(part(records, part="points"), *size))
+    points = _by_m(most_common(part(records, part="points"), *size))
     if points:
         title = "m = n training points: KS distance to the equation with the population risk"
         columns = [
@@ -74,7 +74,7 @@ def _tables(records: Sequence[Record]) -> Iterator[Table]:
             "C^1.5 distance of drifts",
         ]
         yield title, columns, [_row(r, "ks", "own_ks", "noise", "holder") for r in points]
-    paths = commonest(part(records, part="paths"), "paths", "read")
+    paths = most_common(part(records, part="paths"), "paths", "read")
     if paths:
         title = "Paths on one orbit: medians, and the driver's W"
         columns = ["loss", "m", "SM1", "J1", "energy under SM1", "90 % of |W|_1.9", "sum |dW|^2"]

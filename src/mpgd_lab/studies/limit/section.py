@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from mpgd_lab.content.blocks import Block, Finding, Findings, Panel, Plate, Text, panel
 from mpgd_lab.content.findings import BASES
-from mpgd_lab.content.selection import commonest, known, part
+from mpgd_lab.content.selection import known, most_common, part
 from mpgd_lab.content.tables import IncompleteError, table
-from mpgd_lab.experiment import Said
+from mpgd_lab.experiment import PrintItem
 from mpgd_lab.store import Record
 from mpgd_lab.studies.driver.runs import FIRST_SIGN
 from mpgd_lab.studies.limit import extensions_section, figure
@@ -29,9 +29,9 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     records = known(records, FIRST_SIGN)
     if lacking := [name for name in FIRST if not part(records, part=name)]:
         raise IncompleteError(f"no {' and no '.join(lacking)}")
-    law = commonest(part(records, part="law"), *SIZE)
-    drivers = commonest(part(records, part="driver"), "reference")
-    rotations = commonest(part(records, part="rotation"), *SIZE)
+    law = most_common(part(records, part="law"), *SIZE)
+    drivers = most_common(part(records, part="driver"), "reference")
+    rotations = most_common(part(records, part="rotation"), *SIZE)
     for each in (law, drivers, rotations):
         each.sort(key=figure.steps)
     jump = part(records, part="jump")[0]
@@ -148,9 +148,9 @@ def _ordered(records: Sequence[Record]) -> list[Record]:
     return sorted(records, key=place)
 
 
-def told(records: Sequence[Record]) -> Iterator[Said]:
+def printout(records: Sequence[Record]) -> Iterator[PrintItem]:
     """Yield the table of all distances, and what its words mean."""
-    yield from extensions_section.told(records)
+    yield from extensions_section.printout(records)
     records = [record for name in FIRST for record in part(records, part=name)]
     law = part(records, part="law")
     steps = list(dict.fromkeys(figure.steps(record) for record in law))

@@ -16,7 +16,15 @@ from itertools import product
 
 from mpgd_lab.content.tables import IncompleteError
 from mpgd_lab.schemes import Scheme
-from mpgd_lab.statistics import BySeed, Direction, Verdict, by_seed, corrected, paired, worst_of
+from mpgd_lab.statistics import (
+    BySeed,
+    Direction,
+    Verdict,
+    by_seed,
+    holm_corrected,
+    paired_difference,
+    worst_of,
+)
 from mpgd_lab.store import Record
 from mpgd_lab.studies.levels.runs import Study
 from mpgd_lab.studies.steps.runs import LOWER, RELEASED, SHARED, STEPS, STUDIES, TIME
@@ -128,7 +136,7 @@ def _judged(
     worst = worst_of([values for pair in pairs for values in pair], better)
     if not all(set(a) & set(b) for a, b in pairs):
         raise IncompleteError("no seed is in both schemes")
-    return corrected(
-        Verdict(claim, better, paired(a, b, worst))
+    return holm_corrected(
+        Verdict(claim, better, paired_difference(a, b, worst))
         for claim, (a, b) in zip(claims, pairs, strict=True)
     )

@@ -10,12 +10,12 @@ from mpgd_lab.content.curves import bands
 from mpgd_lab.content.findings import (
     PROTOCOLS,
     finished,
-    judged,
     settings,
     unfinished,
+    verdict_blocks,
     without_text,
 )
-from mpgd_lab.content.selection import chosen, commonest, part
+from mpgd_lab.content.selection import chosen, most_common, part
 from mpgd_lab.content.style import BLUE, INDIGO, SKY, color
 from mpgd_lab.content.tables import scheme_table, table
 from mpgd_lab.schemes import Scheme
@@ -33,8 +33,8 @@ NAMES: Final = dict(gd="gradient descent", mpgd="MPGD", gaussian="Gaussian", lan
 
 def blocks(records: Sequence[Record]) -> list[Block]:
     """Return what the section shows."""
-    held = finished(commonest(part(records, part=None), "steps"), tasks)
-    paths = commonest(part(records, part=LANDSCAPE), "steps")
+    held = finished(most_common(part(records, part=None), "steps"), tasks)
+    paths = most_common(part(records, part=LANDSCAPE), "steps")
     found: list[Block] = [
         *unfinished("valley", held, tasks),
         Text(
@@ -43,7 +43,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             "moves to flatter minima, which the trace of the Hessian measures."
         ),
         *without_text("valley", records),
-        *judged(held, HEADLINES, COMPARISON),
+        *verdict_blocks(held, HEADLINES, COMPARISON),
     ]
     found.append(
         Plate(

@@ -101,7 +101,7 @@ def test_the_full_recipe_is_the_papers() -> None:
 
 
 def test_it_runs_only_when_named() -> None:
-    assert "`mpgd reproduce cifar10` runs it" in str(load("cifar10").lacks())
+    assert "`mpgd reproduce cifar10` runs it" in str(load("cifar10").reason_to_skip())
     assert find(["cifar10"]) == ["cifar10"]
 
 
