@@ -96,7 +96,7 @@ def descend(
         m, n = noise.next() if noise and k < stop else (None, None)
         return descended(x, g, eta, m, n)
 
-    for k, (following, watched) in enumerate(walk(x, gradient, step, steps)):
+    for k, (following, watched) in enumerate(iterate_steps(x, gradient, step, steps)):
         if k % every == 0 or k == steps - 1:
             moments.append(k)
             curve.append(watched)
@@ -104,7 +104,7 @@ def descend(
     return TrainedBatch(before, x, moments, torch.stack(curve))
 
 
-def walk(
+def iterate_steps(
     x: Any,
     gradient: Callable[[Any], tuple[Any, Any]],
     step: Callable[[Any, Any, int], Any],

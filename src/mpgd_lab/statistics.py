@@ -226,7 +226,7 @@ class Measure:
     noun: str = ""  # its name in a claim
 
 
-def column(printed: Mapping[str, Sequence[str]], place: int) -> Callable[[str], str]:
+def printed_column(printed: Mapping[str, Sequence[str]], place: int) -> Callable[[str], str]:
     """Return what a table of the paper prints for a scheme in one of its columns."""
     return lambda name: printed[name][place] if name in printed else ""
 

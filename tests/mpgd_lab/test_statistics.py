@@ -91,8 +91,8 @@ def test_a_row_shows_ours_beside_the_printed_number_and_two_differences() -> Non
         *records(Scheme("matched", False, 0.6), [2.0, 3.0] * 3),
         *records(Scheme("chaotic", False, 0.6, 0.5), [0.5, 1.5] * 3),
     ]
-    columns = Measure("error", "error", 1, lambda name: {"gd": "1.4 (0.7)"}.get(name, ""))
-    table = scheme_table("errors", [Setting("here", everything, columns)], "lower")
+    measure = Measure("error", "error", 1, lambda name: {"gd": "1.4 (0.7)"}.get(name, ""))
+    table = scheme_table("errors", [Setting("here", everything, measure)], "lower")
     title, headings, (gd, gaussian, mpgd) = terminal_table(table)
     assert title == "errors"
     assert headings == ["scheme", "printed", "ours", "minus descent", "minus Gaussian"]

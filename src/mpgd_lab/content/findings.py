@@ -7,7 +7,7 @@ from typing import Final
 
 from mpgd_lab.catalogue import EXPERIMENTS, load
 from mpgd_lab.content.blocks import Basis, Block, Finding, Findings, Missing
-from mpgd_lab.content.selection import chosen
+from mpgd_lab.content.selection import records_of
 from mpgd_lab.content.tables import AS_PRINTED, Comparison, IncompleteError, Setting, findings_table
 from mpgd_lab.statistics import RULE, Measure, Verdict, by_scheme
 from mpgd_lab.store import Record, Run
@@ -67,16 +67,16 @@ def finished(
         if own:
             seeds = sorted({record.run.seed for record in own})
             steps = own[0].run.hyperparameters["steps"]
-            held[protocol] = chosen(own, tasks(protocol, seeds, steps))
+            held[protocol] = records_of(own, tasks(protocol, seeds, steps))
     if not any(held.values()):
         raise IncompleteError("no run as this version makes them")
     return {protocol: own for protocol, own in held.items() if own}
 
 
-def settings(held: ByProtocol, columns: Mapping[str, Measure]) -> list[Setting]:
-    """Return the settings of a table, with the columns of each protocol."""
+def settings(held: ByProtocol, measures: Mapping[str, Measure]) -> list[Setting]:
+    """Return the settings of a table, with the measures of each protocol."""
     return [
-        Setting(PROTOCOLS[protocol], own, columns[protocol], protocol == "released")
+        Setting(PROTOCOLS[protocol], own, measures[protocol], protocol == "released")
         for protocol, own in held.items()
     ]
 
@@ -102,8 +102,8 @@ def verdict_blocks(
             pooled += [make("", verdict=verdict) for verdict in comparison.pooled(own)]
         except IncompleteError:
             continue
-        for columns in comparison.measures(own[0].run.protocol):
-            rows += [make("", verdict=verdict) for verdict in comparison.rows(own, columns)]
+        for measure in comparison.measures(own[0].run.protocol):
+            rows += [make("", verdict=verdict) for verdict in comparison.rows(own, measure)]
     found = Findings(RULE, under(rows, headlines))
     return [
         *([found] if rows else ()),

@@ -7,7 +7,7 @@ from typing import Any, Final
 from mpgd_lab.content.tables import Comparison
 from mpgd_lab.perturbations.released import SWITCHES
 from mpgd_lab.schemes import PLAIN, SCRIPTED, SYMMETRIC, Scheme, chaotic, mpgd, runs_of
-from mpgd_lab.statistics import Measure, column, grouped
+from mpgd_lab.statistics import Measure, grouped, printed_column
 from mpgd_lab.store import Record, Run
 
 GAMMAS: Final = (0.55, 0.6, 0.65, 0.7)
@@ -109,8 +109,8 @@ def measures(protocol: str) -> tuple[Measure, ...]:
     """Return what a protocol's tables show; the scripts' gap is another quantity."""
     gap = "released_gap" if protocol == "released" else "gap"
     return (
-        Measure("test_rmse", "test RMSE", 4, column(PRINTED, 0), "lower", "test RMSE"),
-        Measure(gap, "RMSE gap", 4, column(PRINTED, 1), "lower", "gap"),
+        Measure("test_rmse", "test RMSE", 4, printed_column(PRINTED, 0), "lower", "test RMSE"),
+        Measure(gap, "RMSE gap", 4, printed_column(PRINTED, 1), "lower", "gap"),
     )
 
 

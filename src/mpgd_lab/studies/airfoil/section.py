@@ -94,8 +94,8 @@ def _panels(held: ByProtocol) -> Iterator[Panel]:
         error, gap = measures(protocol)
         if protocol != "released":  # the paper's gap is another quantity
             gap = replace(gap, printed=lambda name: "")
-        for column in (error, gap):
-            title = f"{column.title}, {PROTOCOLS[protocol]}"
-            alt = f"{column.title} against γ at β = 0.5, {PROTOCOLS[protocol]}."
-            drawn = (own, column, CLAIMED, title, MIDDLES[protocol])
+        for measure in (error, gap):
+            title = f"{measure.title}, {PROTOCOLS[protocol]}"
+            alt = f"{measure.title} against γ at β = 0.5, {PROTOCOLS[protocol]}."
+            drawn = (own, measure, CLAIMED, title, MIDDLES[protocol])
             yield panel(alt, against_gamma, *drawn)

@@ -18,7 +18,7 @@ CAPTION: Final = (
 
 
 def draw_changes(
-    ax: Any, differences: Mapping[str, Difference], title: str, columns: Measure
+    ax: Any, differences: Mapping[str, Difference], title: str, measure: Measure
 ) -> None:
     """Draw a difference and its interval for each deviation, the first on top."""
     held = {name: each for name, each in differences.items() if isfinite(each.low)}
@@ -30,6 +30,6 @@ def draw_changes(
     ax.axvline(0.0, color=GREY, lw=0.8, zorder=0)
     ax.set_yticks(range(len(held)), [name.replace("_", " ") for name in held])
     ax.locator_params(axis="x", nbins=5)
-    xlabel = f"change of {columns.title.removeprefix('final ')} ({ARROWS[columns.better]})"
+    xlabel = f"change of {measure.title.removeprefix('final ')} ({ARROWS[measure.better]})"
     ax.set(ylim=(len(held) - 0.5, -0.5), xlabel=xlabel)
     ax.set_title(title, fontsize=8.5)

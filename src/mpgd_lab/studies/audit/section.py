@@ -69,7 +69,7 @@ def _gains(case: CaseComparison) -> Iterator[Gains]:
     for place, line in enumerate(case.lines[CORRECTED]):
         makers = tuple(label for label in alone if case.lines[label][place].is_gain)
         together = case.lines[TOGETHER][place].is_gain if TOGETHER in case.lines else None
-        title = line.columns.title
+        title = line.measure.title
         yield Gains(_named(case), title, _short(case, title), len(alone), makers, together)
 
 
@@ -101,7 +101,7 @@ def _gains_table(gains: Sequence[Gains]) -> Table:
 
 
 def _table(case: CaseComparison) -> Table:
-    metrics = [line.columns.title for line in case.lines[CORRECTED]]
+    metrics = [line.measure.title for line in case.lines[CORRECTED]]
     own = ("ours", *(f"− {rival}" for rival in case.rivals))
     columns = [Column("deviation"), Column("meaning")]
     columns += [Column(title, metric) for metric in metrics for title in own]
@@ -129,5 +129,5 @@ def _panels(case: CaseComparison) -> Iterator[Panel]:
     for place, line in enumerate(case.lines[CORRECTED]):
         pairs = {label: each[place].difference(BASE) for label, each in case.lines.items()}
         differences = {label: found for label, found in pairs.items() if found}
-        alt = f"{_named(case)}: change of {line.columns.title} by each deviation."
-        yield panel(alt, draw_changes, differences, _named(case), line.columns, left=0.34)
+        alt = f"{_named(case)}: change of {line.measure.title} by each deviation."
+        yield panel(alt, draw_changes, differences, _named(case), line.measure, left=0.34)

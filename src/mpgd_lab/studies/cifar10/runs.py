@@ -7,7 +7,7 @@ from typing import Any, Final
 from mpgd_lab.content.tables import Comparison
 from mpgd_lab.perturbations.released import SWITCHES
 from mpgd_lab.schemes import Scheme, chaotic, matched, mpgd, runs_of
-from mpgd_lab.statistics import Measure, column, grouped
+from mpgd_lab.statistics import Measure, grouped, printed_column
 from mpgd_lab.store import Record, Run
 
 GAMMAS: Final = (0.55, 0.6, 0.65, 0.7)
@@ -141,8 +141,10 @@ def _released() -> list[Scheme]:
 
 VALIDATION, GAP = "validation accuracy", "accuracy gap"  # as claims name them
 MEASURES: Final = (
-    Measure("val_accuracy", f"{VALIDATION}, %", 2, column(PRINTED, 0), "higher", VALIDATION),
-    Measure("accuracy_gap", f"{GAP}, %", 2, column(PRINTED, 1), "lower", GAP),
+    Measure(
+        "val_accuracy", f"{VALIDATION}, %", 2, printed_column(PRINTED, 0), "higher", VALIDATION
+    ),
+    Measure("accuracy_gap", f"{GAP}, %", 2, printed_column(PRINTED, 1), "lower", GAP),
 )
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from mpgd_lab.content.blocks import Block, Panel, Plate, Text, panel
 from mpgd_lab.content.curves import against_gamma, along_training
 from mpgd_lab.content.findings import PROTOCOLS, unfinished, verdict_blocks, without_text
-from mpgd_lab.content.selection import chosen, most_common, part
+from mpgd_lab.content.selection import matching, most_common, records_of
 from mpgd_lab.content.tables import IncompleteError, Setting, scheme_table
 from mpgd_lab.schemes import Scheme
 from mpgd_lab.store import Record
@@ -34,9 +34,9 @@ def blocks(records: Sequence[Record]) -> list[Block]:
         )
     ]
     for study in STUDIES:
-        if mine := part(records, study=study):
+        if mine := matching(records, study=study):
             found += _study(study, mine)
-    return [*found, *map(_one_step, part(records, study=runs.ONE_STEP))]
+    return [*found, *map(_one_step, matching(records, study=runs.ONE_STEP))]
 
 
 def _study(study: str, records: Sequence[Record]) -> Iterator[Block]:
@@ -63,10 +63,10 @@ def _study(study: str, records: Sequence[Record]) -> Iterator[Block]:
         legend=True,
         across=3,
     )
-    for column in MEASURES:
-        settings = [Setting(title, own, column) for title, own in held.items()]
-        caption = f"{column.title.capitalize()}, {study} study"
-        yield scheme_table(caption, settings, column.better)
+    for measure in MEASURES:
+        settings = [Setting(title, own, measure) for title, own in held.items()]
+        caption = f"{measure.title.capitalize()}, {study} study"
+        yield scheme_table(caption, settings, measure.better)
 
 
 def _finished(records: Sequence[Record]) -> dict[str, list[Record]]:
@@ -79,24 +79,24 @@ def _finished(records: Sequence[Record]) -> dict[str, list[Record]]:
             h = ours[0].run.hyperparameters
             study = {name: h[name] for name in (*SIZES[h["study"]], "device") if name in h}
             seeds = sorted({record.run.seed for record in own})
-            held[protocol] = chosen(own, tasks(protocol, seeds, study))
+            held[protocol] = records_of(own, tasks(protocol, seeds, study))
     if not any(held.values()):
         raise IncompleteError("no run of MPGD")
     return {protocol: own for protocol, own in held.items() if own}
 
 
 def _panels(held: Mapping[str, Sequence[Record]], with_printed: bool) -> Iterator[Panel]:
-    columns = list(MEASURES)
+    measures = list(MEASURES)
     if not with_printed:
-        columns = [replace(column, printed=lambda name: "") for column in columns]
+        measures = [replace(measure, printed=lambda name: "") for measure in measures]
     for title, own in held.items():
         short = title.split(",")[0].capitalize()
         alt = f"Validation accuracy against steps, {title}."
-        drawn = (own, SHOWN, runs.BETA, "step", "val_accuracy", short, columns[0].title)
+        drawn = (own, SHOWN, runs.BETA, "step", "val_accuracy", short, measures[0].title)
         yield panel(alt, along_training, *drawn)
-        for column in columns:
-            alt = f"{column.title} against γ, {title}."
-            yield panel(alt, against_gamma, own, column, runs.BETA, short)
+        for measure in measures:
+            alt = f"{measure.title} against γ, {title}."
+            yield panel(alt, against_gamma, own, measure, runs.BETA, short)
 
 
 def _one_step(record: Record) -> Text:

@@ -219,7 +219,7 @@ class Tally:
         self.sums += torch.stack([loss.detach() * size, right, torch.full_like(right, size)])
         return loss * weight
 
-    def taken(self, processes: Processes = ALONE) -> tuple[float, float]:
+    def collect(self, processes: Processes = ALONE) -> tuple[float, float]:
         """Return the mean loss and the accuracy in per cent since last time."""
         loss, right, count = processes.total(self.sums).tolist()
         self.sums.zero_()
@@ -267,7 +267,7 @@ class FullBatch:
         if self.perturb:
             self.perturb(k)
         self.optimizer.step()
-        return self.tally.taken(self.processes)
+        return self.tally.collect(self.processes)
 
 
 class MiniBatch:
@@ -291,7 +291,7 @@ class MiniBatch:
             outputs = self.model(self.blocks.batch(index))
             self.tally(outputs, (self.blocks.images.y[index], 1.0)).backward()  # type: ignore[no-untyped-call]
             self.optimizer.step()
-        return self.tally.taken()
+        return self.tally.collect()
 
     def _order(self, epoch: int) -> Tensor:
         """Return the images of an epoch's batches, (batch, image): without replacement."""

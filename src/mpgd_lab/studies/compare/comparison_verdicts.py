@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mpgd_lab.content.selection import part
+from mpgd_lab.content.selection import matching
 from mpgd_lab.content.tables import IncompleteError
 from mpgd_lab.statistics import (
     Difference,
@@ -47,12 +47,12 @@ class Line:
     to_descent: Difference
     to_base: Difference  # to the method whose step size it uses
     p: float  # of the latter
-    corrected: float = 1.0
+    p_holm: float = 1.0
 
     @property
     def word(self) -> str:
         """Helps, harms, or nothing was seen."""
-        if self.corrected >= LEVEL:
+        if self.p_holm >= LEVEL:
             return ""
         good = (self.to_base.mean > 0) == (self.task.better == "higher")
         return "helps" if good else "harms"
@@ -80,7 +80,7 @@ def lines(records: Sequence[Record], task: Task) -> list[Line]:
         own = (score, paired_difference(mine, values["descent"]), to_base, sign_flips(d))
         found.append(Line(task, method, held[method.name], *own))
     p = holm([line.p for line in found[1:]])
-    return found[:1] + [replace(line, corrected=c) for line, c in zip(found[1:], p, strict=True)]
+    return found[:1] + [replace(line, p_holm=c) for line, c in zip(found[1:], p, strict=True)]
 
 
 def reported(records: Sequence[Record], task: Task) -> dict[str, list[Record]]:
@@ -97,7 +97,7 @@ def _by_method(records: Sequence[Record], task: Task, stage: str) -> dict[str, l
 
     Levels ascend, as they were tuned, so that of equal ones the lowest is best in any store.
     """
-    own = part(records, data=task.name, part=stage)
+    own = matching(records, data=task.name, part=stage)
     own = sorted(own, key=lambda r: (r.run.hyperparameters.get("level", 0.0), r.run.seed))
     held = grouped(own, lambda run: run.scheme)
     return {one.name: held[one.name] for one in methods_of(task) if one.name in held}

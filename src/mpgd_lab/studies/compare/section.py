@@ -86,7 +86,7 @@ def _row(line: Line) -> list[str]:
     if method.base is None:
         return [*first, "", "", "", "", str(line.diverged)]
     base = BY_NAME[method.base].title
-    compared = [base, line.to_base.text(digits), f"{line.corrected:.4f}", line.word]
+    compared = [base, line.to_base.text(digits), f"{line.p_holm:.4f}", line.word]
     return [*first, *compared, str(line.diverged)]
 
 

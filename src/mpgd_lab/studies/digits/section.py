@@ -23,9 +23,9 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     own = finished(most_common(records, "steps"), tasks)["corrected"]
     held = {"on digits": own}  # the paper has no such experiment
     panels = []
-    for columns in MEASURES:
-        alt, title = f"{columns.title} against γ on digits.", columns.title.capitalize()
-        panels.append(panel(alt, against_gamma, own, columns, BETA, title))
+    for measure in MEASURES:
+        alt, title = f"{measure.title} against γ on digits.", measure.title.capitalize()
+        panels.append(panel(alt, against_gamma, own, measure, BETA, title))
     return [
         *unfinished("digits", held, tasks),
         Text(
@@ -37,11 +37,11 @@ def blocks(records: Sequence[Record]) -> list[Block]:
         *verdict_blocks(held, HEADLINES, COMPARISON, held),
         *(
             scheme_table(
-                f"{columns.title.capitalize()}: mean (standard deviation), and paired "
+                f"{measure.title.capitalize()}: mean (standard deviation), and paired "
                 "differences with 95 % intervals",
-                [Setting(PROTOCOLS["corrected"], own, columns)],
-                columns.better,
+                [Setting(PROTOCOLS["corrected"], own, measure)],
+                measure.better,
             )
-            for columns in MEASURES
+            for measure in MEASURES
         ),
     ]

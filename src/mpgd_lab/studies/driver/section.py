@@ -10,7 +10,7 @@ from mpgd_lab.content import blocks as content
 from mpgd_lab.content import tables
 from mpgd_lab.content.blocks import Finding, Findings, Panel, Plate, Text, panel
 from mpgd_lab.content.findings import BASES
-from mpgd_lab.content.selection import known, most_common, part
+from mpgd_lab.content.selection import matching, most_common, of_schemes
 from mpgd_lab.content.tables import IncompleteError
 from mpgd_lab.experiment import PrintItem
 from mpgd_lab.store import Record
@@ -30,13 +30,13 @@ RULE: Final = (
 
 def blocks(records: Sequence[Record]) -> list[content.Block]:
     """Return what the section shows."""
-    records = known(records, SETTINGS)
-    if lacking := [name for name in ("sums", "orbit", "tail") if not part(records, part=name)]:
+    records = of_schemes(records, SETTINGS)
+    if lacking := [name for name in ("sums", "orbit", "tail") if not matching(records, part=name)]:
         raise IncompleteError(f"no {' and no '.join(lacking)}")
-    sums = most_common(part(records, part="sums"), "count", "gamma")
+    sums = most_common(matching(records, part="sums"), "count", "gamma")
     sums.sort(key=lambda r: (_steps(r), r.run.hyperparameters["beta"], r.run.scheme))
-    orbits = {r.run.scheme: r for r in most_common(part(records, part="orbit"), "steps")}
-    tail = most_common(part(records, part="tail"), "orbits", "steps")[0]
+    orbits = {r.run.scheme: r for r in most_common(matching(records, part="orbit"), "steps")}
+    tail = most_common(matching(records, part="tail"), "orbits", "steps")[0]
     return [
         Text(
             "Values of the chaotic driver, summed and scaled, should follow a skewed heavy-tailed "
@@ -58,7 +58,7 @@ def blocks(records: Sequence[Record]) -> list[content.Block]:
 
 def _starts(records: Sequence[Record]) -> list[content.Block]:
     """Return what the start does, if it was simulated."""
-    mine = most_common(part(records, part="start"), "count", "steps")
+    mine = most_common(matching(records, part="start"), "count", "steps")
     if len(mine) < 2:
         return []
     text = (
@@ -134,7 +134,7 @@ def _steps(record: Record) -> int:
 
 def printout(records: Sequence[Record]) -> Iterator[PrintItem]:
     """Yield the tables of sums and of laminar phases."""
-    sums, (tail,) = part(records, part="sums"), part(records, part="tail")
+    sums, (tail,) = matching(records, part="sums"), matching(records, part="tail")
     yield (
         f"Sums of k values, gamma {GAMMA}: distances, and quantiles (the limit's in brackets)",
         ["signs", "beta", "k", "KS limit", "KS symm.", "5 %", "95 %"],
@@ -145,7 +145,7 @@ def printout(records: Sequence[Record]) -> Iterator[PrintItem]:
         f"a perfect sample of this size has {sums[0].metrics['ks_of_exact_draws']:.4f} on average"
     )
     yield tables.terminal_table(tail_table(tail))
-    if begun := part(records, part="start"):
+    if begun := matching(records, part="start"):
         yield tables.terminal_table(start_table(begun))
 
 

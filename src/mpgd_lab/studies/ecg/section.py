@@ -6,7 +6,7 @@ from typing import Any, Final
 from mpgd_lab.content.blocks import Block, Plate, Text, panel
 from mpgd_lab.content.curves import against_gamma, along_training
 from mpgd_lab.content.findings import PROTOCOLS, unfinished, verdict_blocks, without_text
-from mpgd_lab.content.selection import chosen, most_common
+from mpgd_lab.content.selection import most_common, records_of
 from mpgd_lab.content.style import GREY
 from mpgd_lab.content.tables import Setting, scheme_table
 from mpgd_lab.store import Record, Run
@@ -68,7 +68,7 @@ def by_depth(records: Sequence[Record]) -> dict[str, list[Record]]:
         for depth, widths in DEPTHS.items():
             name = title if protocol == "released" else f"{title}, {depth}"
             mine = [task for task in runs if task.hyperparameters["widths"] == widths]
-            held[name] = [*held.get(name, ()), *chosen(own, mine)]
+            held[name] = [*held.get(name, ()), *records_of(own, mine)]
     return {name: own for name, own in held.items() if own}
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from mpgd_lab import statistics
 from mpgd_lab.content.blocks import Block, Finding, Findings, Plate, Table, Text, panel
-from mpgd_lab.content.selection import most_common, part
+from mpgd_lab.content.selection import matching, most_common
 from mpgd_lab.content.tables import IncompleteError, table, terminal_table
 from mpgd_lab.experiment import PrintItem
 from mpgd_lab.store import Record
@@ -88,7 +88,7 @@ def by_data(records: Sequence[Record]) -> dict[str, dict[str, Record]]:
 
 
 def _by_scheme(records: Sequence[Record], name: str) -> dict[str, Record]:
-    mine = most_common(part(records, data=name), "seeds", "steps", "eta", "strength")
+    mine = most_common(matching(records, data=name), "seeds", "steps", "eta", "strength")
     found = {record.run.scheme: record for record in mine}
     return {scheme: found[scheme] for scheme in SCHEMES if scheme in found}
 

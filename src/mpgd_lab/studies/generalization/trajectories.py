@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mpgd_lab.batched_training import walk
+from mpgd_lab.batched_training import iterate_steps
 from mpgd_lab.nets.layout import gradients
 from mpgd_lab.studies.generalization.runs import Noise, Training
 
@@ -64,7 +64,7 @@ def descend(
         pushed = [driver.perturb(row) for driver, row in zip(drivers, x, strict=True)]
         return x - how.eta * g + torch.stack(pushed)
 
-    passed = walk(x, partial(_gradient, data=data), step, how.steps)
+    passed = iterate_steps(x, partial(_gradient, data=data), step, how.steps)
     for k, (x, _) in enumerate(passed, start=1):
         left = how.steps - k
         if left < 2 * how.points and left % 2 == 0:

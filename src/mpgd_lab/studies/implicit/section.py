@@ -5,7 +5,7 @@ from typing import Final
 
 from mpgd_lab.content import tables
 from mpgd_lab.content.blocks import Block, Finding, Findings, Panel, Plate, Table, Text, panel
-from mpgd_lab.content.selection import known, most_common, part
+from mpgd_lab.content.selection import matching, most_common, of_schemes
 from mpgd_lab.content.tables import IncompleteError, table
 from mpgd_lab.experiment import PrintItem
 from mpgd_lab.statistics import by_scheme
@@ -39,9 +39,9 @@ RATIO_TEXT: Final = (
 
 def blocks(records: Sequence[Record]) -> list[Block]:
     """Return what the section shows."""
-    ratios = known(records, (RATIO,)) if any(r.run.scheme == RATIO for r in records) else []
+    ratios = of_schemes(records, (RATIO,)) if any(r.run.scheme == RATIO for r in records) else []
     records = [record for record in records if record.run.scheme != RATIO]
-    records = known(records, PROBLEMS) if records else []
+    records = of_schemes(records, PROBLEMS) if records else []
     if not records:
         raise IncompleteError("no run of a loss of the test")
     held = [record for name in PROBLEMS for record in _cases(records, name)]
@@ -80,7 +80,7 @@ def ratio_table(records: Sequence[Record]) -> Table:
     rows = []
     for regime, words in (("fixed", f"{FIXED_STEPS} steps"), ("limit", "2 m steps")):
         for mu0, sigma0 in RATIO_SIZES:
-            mine = part(records, regime=regime, mu0=mu0, sigma0=sigma0)
+            mine = matching(records, regime=regime, mu0=mu0, sigma0=sigma0)
             found = {r.run.hyperparameters["m"]: r.metrics for r in mine}
             cells = [
                 f"{abs(found[k]['third'] / found[k]['trace']):.4f}" if k in found else "" for k in m

@@ -10,7 +10,14 @@ from mpgd_lab.content.blocks import Block, Plate, Table, Text, panel
 from mpgd_lab.content.tables import IncompleteError, table, terminal_table
 from mpgd_lab.experiment import PrintItem
 from mpgd_lab.store import Record
-from mpgd_lab.studies.levels.effects import LEVEL, MOVED, TENFOLD, Effect, effects, over_nets
+from mpgd_lab.studies.levels.effects import (
+    LEVEL,
+    MIN_DISPLACEMENT,
+    TENFOLD,
+    Effect,
+    effects,
+    over_nets,
+)
 from mpgd_lab.studies.levels.figure import draw_decay, draw_force
 from mpgd_lab.studies.levels.runs import CANDIDATES, NETS, PRINTED, RECIPE, STUDIES
 
@@ -210,8 +217,8 @@ def check_table(records: Sequence[Record]) -> Table:
 def _checked(one: Effect) -> list[str]:
     h, digits = one.records[0].run.hyperparameters, one.study.digits
     sizes = [f"{h['force']:.2g}", f"{h['decay']:.2g}"]
-    scores = [one.score.text(digits), one.difference.text(digits), f"{one.corrected:.3f}"]
-    return [one.study.title, *sizes, *scores, f"{100 * one.moved:.0f} %", str(one.diverged)]
+    scores = [one.score.text(digits), one.difference.text(digits), f"{one.p_holm:.3f}"]
+    return [one.study.title, *sizes, *scores, f"{100 * one.displacement:.0f} %", str(one.diverged)]
 
 
 def verdict(records: Sequence[Record]) -> str:
@@ -224,7 +231,7 @@ def verdict(records: Sequence[Record]) -> str:
     better = [one.study.title for one in found if one.is_better]
     rule = (
         f"no run diverged, no metric is worse at level {LEVEL} after Holm's correction, and final "
-        f"weights moved by more than {100 * MOVED:.0f} % of their spread"
+        f"weights moved by more than {100 * MIN_DISPLACEMENT:.0f} % of their spread"
     )
     verdict = f"The recipe fails on {', '.join(failed)}" if failed else f"The recipe holds: {rule}"
     return f"{verdict}. It is better than descent on {', '.join(better) or 'none'}."

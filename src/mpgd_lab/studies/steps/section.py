@@ -7,7 +7,7 @@ from mpgd_lab import statistics
 from mpgd_lab.catalogue import PROTOCOLS as NAMES
 from mpgd_lab.content.blocks import Block, Finding, Findings, Panel, Plate, Table, Text, panel
 from mpgd_lab.content.findings import BASIS, PROTOCOLS
-from mpgd_lab.content.selection import chosen, most_common
+from mpgd_lab.content.selection import most_common, records_of
 from mpgd_lab.content.tables import IncompleteError, table, terminal_table
 from mpgd_lab.experiment import PrintItem
 from mpgd_lab.store import Record
@@ -37,7 +37,7 @@ class Rows:
         shorter = own[0].run.hyperparameters.get("shorter", 1) if own else 1
         seeds = sorted({record.run.seed for record in own})
         ours = {run.key: run for name in NAMES for run in tasks(name, seeds, shorter)}
-        held = gathered(chosen(own, ours.values()))  # a record may be of no run that we know
+        held = gathered(records_of(own, ours.values()))  # a record may be of no run that we know
         whole = {name: sizes(name, shorter) for name in STUDIES}
         self.sweeps = all_sweeps(held, NAMES, whole)
         self.levels: dict[str, list[Row]] = {}

@@ -15,7 +15,7 @@ from mpgd_lab.content.findings import (
     verdict_blocks,
     without_text,
 )
-from mpgd_lab.content.selection import chosen, most_common, part
+from mpgd_lab.content.selection import matching, most_common, records_of
 from mpgd_lab.content.style import BLUE, INDIGO, SKY, color
 from mpgd_lab.content.tables import scheme_table, table
 from mpgd_lab.schemes import Scheme
@@ -33,8 +33,8 @@ NAMES: Final = dict(gd="gradient descent", mpgd="MPGD", gaussian="Gaussian", lan
 
 def blocks(records: Sequence[Record]) -> list[Block]:
     """Return what the section shows."""
-    held = finished(most_common(part(records, part=None), "steps"), tasks)
-    paths = most_common(part(records, part=LANDSCAPE), "steps")
+    held = finished(most_common(matching(records, part=None), "steps"), tasks)
+    paths = most_common(matching(records, part=LANDSCAPE), "steps")
     found: list[Block] = [
         *unfinished("valley", held, tasks),
         Text(
@@ -58,7 +58,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     for protocol in PROTOCOLS:
         if own := [record for record in paths if record.run.protocol == protocol]:
             steps = own[0].run.hyperparameters["steps"]
-            found.append(_landscape(protocol, chosen(own, landscape(protocol, steps))))
+            found.append(_landscape(protocol, records_of(own, landscape(protocol, steps))))
     found += [
         scheme_table(
             "Final trace of the Hessian: mean (standard deviation), and paired "
