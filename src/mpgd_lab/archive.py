@@ -43,8 +43,8 @@ def pack(records: Sequence[Record], file: Path) -> None:
         [(True, {'ks': 0.02}, {})]
     """
     head = {"format": FORMAT, "records": len(records), "thinned": THINNED}
-    every = (head, *map(_body, records))
-    lines = (json.dumps(each, separators=(",", ":")) for each in every)
+    objects = (head, *map(_body, records))
+    lines = (json.dumps(each, separators=(",", ":")) for each in objects)
     write_whole(file, lzma.compress("\n".join(lines).encode() + b"\n"))
 
 

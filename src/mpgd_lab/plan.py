@@ -21,12 +21,12 @@ class PlannedStudy:
 def plan_studies(studies: Sequence[Experiment], context: Context) -> list[PlannedStudy]:
     """Return what each study has to train; times are those of the cores they were measured on."""
     places = 1 if context.cluster else context.workers
-    found = []
+    planned = []
     for study in studies:
         runs = {run.key: run for run in runs_of(study, context)}  # two lines may share a run
         missing = sum(not context.store.has(run) for run in runs.values())
-        found.append(PlannedStudy(study.name, missing, missing * study.seconds / places))
-    return found
+        planned.append(PlannedStudy(study.name, missing, missing * study.seconds / places))
+    return planned
 
 
 def must_compile() -> bool:

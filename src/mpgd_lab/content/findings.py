@@ -43,13 +43,13 @@ def command(*names: str, options: str = "") -> str:
 
 
 def unfinished(
-    name: str, held: ByProtocol, tasks: Callable[[str, Sequence[int]], list[Run]]
+    name: str, groups: ByProtocol, tasks: Callable[[str, Sequence[int]], list[Run]]
 ) -> tuple[Missing, ...]:
     """Return how to finish an experiment in which some schemes have fewer seeds than others."""
     uneven, most = [], 0
-    for title, own in held.items():
-        schemes = by_scheme(own)
-        counts = [len(schemes.get(task.scheme, ())) for task in tasks(own[0].run.protocol, [1])]
+    for title, group in groups.items():
+        schemes = by_scheme(group)
+        counts = [len(schemes.get(task.scheme, ())) for task in tasks(group[0].run.protocol, [1])]
         if min(counts) < max(counts):
             uneven.append(f"{PROTOCOLS.get(title, title)}, {min(counts)} to {max(counts)} seeds")
             most = max(most, *counts)
@@ -61,28 +61,28 @@ def finished(
     records: Sequence[Record], tasks: Callable[[str, Sequence[int], int], list[Run]]
 ) -> dict[str, list[Record]]:
     """Return for each protocol the records of an experiment's runs, as it now defines them."""
-    held = {}
+    groups = {}
     for protocol in PROTOCOLS:
-        own = [record for record in records if record.run.protocol == protocol]
-        if own:
-            seeds = sorted({record.run.seed for record in own})
-            steps = own[0].run.hyperparameters["steps"]
-            held[protocol] = records_of(own, tasks(protocol, seeds, steps))
-    if not any(held.values()):
+        group = [record for record in records if record.run.protocol == protocol]
+        if group:
+            seeds = sorted({record.run.seed for record in group})
+            steps = group[0].run.hyperparameters["steps"]
+            groups[protocol] = records_of(group, tasks(protocol, seeds, steps))
+    if not any(groups.values()):
         raise IncompleteError("no run as this version makes them")
-    return {protocol: own for protocol, own in held.items() if own}
+    return {protocol: group for protocol, group in groups.items() if group}
 
 
-def settings(held: ByProtocol, measures: Mapping[str, Measure]) -> list[Setting]:
+def settings(groups: ByProtocol, measures: Mapping[str, Measure]) -> list[Setting]:
     """Return the settings of a table, with the measures of each protocol."""
     return [
-        Setting(PROTOCOLS[protocol], own, measures[protocol], protocol == "released")
-        for protocol, own in held.items()
+        Setting(PROTOCOLS[protocol], group, measures[protocol], protocol == "released")
+        for protocol, group in groups.items()
     ]
 
 
 def verdict_blocks(
-    held: ByProtocol,
+    groups: ByProtocol,
     headlines: Mapping[str, str],
     comparison: Comparison,
     uncounted: Container[str] = (),
@@ -95,15 +95,15 @@ def verdict_blocks(
     """
     rows: list[Finding] = []
     pooled: list[Finding] = []
-    for name, own in held.items():
-        title, basis = PROTOCOLS.get(name, name), _basis(own[0].run, name in uncounted)
+    for name, group in groups.items():
+        title, basis = PROTOCOLS.get(name, name), _basis(group[0].run, name in uncounted)
         make = partial(finding, setting=title, basis=basis, digits=comparison.digits)
         try:
-            pooled += [make("", verdict=verdict) for verdict in comparison.pooled(own)]
+            pooled += [make("", verdict=verdict) for verdict in comparison.pooled(group)]
         except IncompleteError:
             continue
-        for measure in comparison.measures(own[0].run.protocol):
-            rows += [make("", verdict=verdict) for verdict in comparison.rows(own, measure)]
+        for measure in comparison.measures(group[0].run.protocol):
+            rows += [make("", verdict=verdict) for verdict in comparison.rows(group, measure)]
     found = Findings(RULE, under(rows, headlines))
     return [
         *([found] if rows else ()),

@@ -133,9 +133,9 @@ def read_pickle(path: Path, expected: str) -> NDArray[np.uint8]:
         raise DataError(f"{path} cannot be read ({problem.strerror}); {remedy}") from None
     except Exception as problem:  # a broken pickle can raise anything
         raise DataError(f"{path} is no CIFAR-10 batch ({problem}); {remedy}") from None
-    found = hashlib.sha256(table.tobytes()).hexdigest()
-    if found != expected:
-        raise DataError(f"{path} holds labels and pixels with sha256 {found}; {remedy}")
+    digest = hashlib.sha256(table.tobytes()).hexdigest()
+    if digest != expected:
+        raise DataError(f"{path} holds labels and pixels with sha256 {digest}; {remedy}")
     return table
 
 

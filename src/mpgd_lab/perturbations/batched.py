@@ -66,8 +66,8 @@ def perturbations(
         "switched": Tables,
         "released_gaussian": partial(ReleasedNormals, layout),
     }
-    held = [(kinds[name], rows) for (name, *_), rows in groups.items() if name != "none"]
-    return [make(rows, shapes, dtype) for make, rows in held]
+    sources = [(kinds[name], rows) for (name, *_), rows in groups.items() if name != "none"]
+    return [make(rows, shapes, dtype) for make, rows in sources]
 
 
 def driver(run: Run) -> tuple[Hashable, ...]:

@@ -39,10 +39,12 @@ def read(folder: Path, studies: Sequence[Experiment]) -> StoreContents:
             "makes one"
         )
     store = Store(folder / "runs", report=lambda text: None)  # the page names them
-    found = sort(store.records(), studies)
-    unusable = {**found.unusable, **{path.name: why for path, why in store.unreadable.items()}}
+    contents = sort(store.records(), studies)
+    unusable = {**contents.unusable, **{path.name: why for path, why in store.unreadable.items()}}
     unfinished, broken = _checkpoints(folder / "checkpoints")
-    return replace(found, unusable=dict(sorted((unusable | broken).items())), unfinished=unfinished)
+    return replace(
+        contents, unusable=dict(sorted((unusable | broken).items())), unfinished=unfinished
+    )
 
 
 def sort(records: Iterable[Record], studies: Sequence[Experiment]) -> StoreContents:

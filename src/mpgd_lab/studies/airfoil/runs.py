@@ -55,10 +55,10 @@ def tasks(protocol: str, seeds: Sequence[int], steps: int = FIXED["steps"]) -> l
     claims something are also run on random splits, one for each seed.
     """
     fixed = FIXED | {"steps": steps}
-    found = runs_of("airfoil", protocol, schemes(protocol), seeds, fixed)
+    runs = runs_of("airfoil", protocol, schemes(protocol), seeds, fixed)
     for seed in seeds if protocol != "released" else ():
-        found += runs_of("airfoil", protocol, claimed(protocol), [seed], fixed | {"split": seed})
-    return found
+        runs += runs_of("airfoil", protocol, claimed(protocol), [seed], fixed | {"split": seed})
+    return runs
 
 
 def schemes(protocol: str) -> list[Scheme]:

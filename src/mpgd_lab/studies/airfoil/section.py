@@ -40,15 +40,15 @@ CAPTIONS: Final = (
 def blocks(records: Sequence[Record]) -> list[Block]:
     """Return what the section shows."""
     every = finished(most_common(records, "steps"), tasks)
-    held = {name: [r for r in own if not is_random(r.run)] for name, own in every.items()}
-    held = {name: own for name, own in held.items() if own}
+    groups = {name: [r for r in own if not is_random(r.run)] for name, own in every.items()}
+    groups = {name: own for name, own in groups.items() if own}
     splits = {
         f"{PROTOCOLS[name]}, random splits": own
         for name in every
         if (own := [r for r in every[name] if is_random(r.run)])
     }
     return [
-        *unfinished("airfoil", held, tasks),
+        *unfinished("airfoil", groups, tasks),
         Text(
             "A 5-16-1 ReLU net, full batch, 3000 steps. As the scripts ran, descent and Gaussian "
             "noise come out as printed within 0.0003 on a CPU with AVX-512 (on one without, "
@@ -61,17 +61,17 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             "has also a random split of its own, for the rows with β = 0.5."
         ),
         *without_text("airfoil", records),
-        *verdict_blocks(held | splits, HEADLINES, COMPARISON, splits),
+        *verdict_blocks(groups | splits, HEADLINES, COMPARISON, splits),
         Plate(
             "airfoil",
             "At β = 0.5. As the text says and with corrected signs, medians and where the middle "
             "half of the seeds is: a few runs end so far off that they alone would make the mean, "
             "which the tables have. As the scripts ran, means with 95 % intervals. Open diamonds "
             "are the paper's means, left out beside the true gap, which is another quantity.",
-            tuple(_panels(held)),
+            tuple(_panels(groups)),
             legend=True,
         ),
-        *(_table(k, settings(held, _measure(k))) for k in (0, 1)),
+        *(_table(k, settings(groups, _measure(k))) for k in (0, 1)),
         *(_table(k, _on_splits(splits, k), "; random splits") for k in (0, 1) if splits),
     ]
 
@@ -89,8 +89,8 @@ def _on_splits(splits: ByProtocol, k: int) -> list[Setting]:
     return [Setting(title, own, measures(own[0].run.protocol)[k]) for title, own in splits.items()]
 
 
-def _panels(held: ByProtocol) -> Iterator[Panel]:
-    for protocol, own in held.items():
+def _panels(groups: ByProtocol) -> Iterator[Panel]:
+    for protocol, own in groups.items():
         error, gap = measures(protocol)
         if protocol != "released":  # the paper's gap is another quantity
             gap = replace(gap, printed=lambda name: "")

@@ -40,38 +40,38 @@ def blocks(records: Sequence[Record]) -> list[Block]:
 
 
 def _study(study: str, records: Sequence[Record]) -> Iterator[Block]:
-    held = {
+    groups = {
         f"{PROTOCOLS[protocol]}, {study} study": own for protocol, own in _finished(records).items()
     }
     size = runs.describe(dict(records[-1].run.hyperparameters))
     yield Text(f"{size[0].upper()}{size[1:]}.")
-    yield from unfinished("cifar10", held, partial(tasks, study=FULL))
+    yield from unfinished("cifar10", groups, partial(tasks, study=FULL))
     if study == "full":
         yield from without_text("cifar10", records)
-    most = max(len({record.run.seed for record in own}) for own in held.values())
+    most = max(len({record.run.seed for record in own}) for own in groups.values())
     if study == "full":
-        yield from verdict_blocks(held, HEADLINES, COMPARISON)
+        yield from verdict_blocks(groups, HEADLINES, COMPARISON)
     elif most >= ENOUGH:  # and even so no test of what the paper states
-        yield from verdict_blocks(held, HEADLINES, COMPARISON, held)
+        yield from verdict_blocks(groups, HEADLINES, COMPARISON, groups)
     else:
         yield Text(f"No verdicts: the reduced study asks for {ENOUGH} seeds, here are {most}.")
     yield Plate(
         f"cifar10-{study}",
         f"Validation accuracy on the way at γ = {SHOWN}, means over "
         "seeds with bands where the middle half of them is, and at the end against γ.",
-        tuple(_panels(held, with_printed=study == "full")),
+        tuple(_panels(groups, with_printed=study == "full")),
         legend=True,
         across=3,
     )
     for measure in MEASURES:
-        settings = [Setting(title, own, measure) for title, own in held.items()]
+        settings = [Setting(title, own, measure) for title, own in groups.items()]
         caption = f"{measure.title.capitalize()}, {study} study"
         yield scheme_table(caption, settings, measure.better)
 
 
 def _finished(records: Sequence[Record]) -> dict[str, list[Record]]:
     """Return the records of each protocol of one study, as the experiment now defines them."""
-    held = {}
+    groups = {}
     for protocol in PROTOCOLS:
         own = [record for record in records if record.run.protocol == protocol]
         own = most_common(own, "device", "width", "train", "test", "pixels", "block")
@@ -79,17 +79,17 @@ def _finished(records: Sequence[Record]) -> dict[str, list[Record]]:
             h = ours[0].run.hyperparameters
             study = {name: h[name] for name in (*SIZES[h["study"]], "device") if name in h}
             seeds = sorted({record.run.seed for record in own})
-            held[protocol] = records_of(own, tasks(protocol, seeds, study))
-    if not any(held.values()):
+            groups[protocol] = records_of(own, tasks(protocol, seeds, study))
+    if not any(groups.values()):
         raise IncompleteError("no run of MPGD")
-    return {protocol: own for protocol, own in held.items() if own}
+    return {protocol: own for protocol, own in groups.items() if own}
 
 
-def _panels(held: Mapping[str, Sequence[Record]], with_printed: bool) -> Iterator[Panel]:
+def _panels(groups: Mapping[str, Sequence[Record]], with_printed: bool) -> Iterator[Panel]:
     measures = list(MEASURES)
     if not with_printed:
         measures = [replace(measure, printed=lambda name: "") for measure in measures]
-    for title, own in held.items():
+    for title, own in groups.items():
         short = title.split(",")[0].capitalize()
         alt = f"Validation accuracy against steps, {title}."
         drawn = (own, SHOWN, runs.BETA, "step", "val_accuracy", short, measures[0].title)

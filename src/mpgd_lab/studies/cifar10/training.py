@@ -122,8 +122,8 @@ def metrics(
     gap, augmented = recalibrated_train - recalibrated_test, seen - on_test
     own = augmented if "augmented_gap" in h["deviations"] else gap
     running = (on_test, on_train, seen, own, on_train - on_test, augmented, loss)
-    found = (*running, recalibrated_train, recalibrated_test, gap)
-    return dict(zip(ACCURACIES, found, strict=True)) | times(progress)
+    values = (*running, recalibrated_train, recalibrated_test, gap)
+    return dict(zip(ACCURACIES, values, strict=True)) | times(progress)
 
 
 def times(progress: Progress) -> dict[str, float]:

@@ -41,8 +41,8 @@ def level(h: Any) -> float:
         0.2
     """
     driver = ChaoticNoise(h["gamma"])
-    found: float = h["level"] * h["lr"] / driver.laminar_value
-    return found * sqrt(driver.variance) if h["noise"] in ("gaussian", "anti") else found
+    scale: float = h["level"] * h["lr"] / driver.laminar_value
+    return scale * sqrt(driver.variance) if h["noise"] in ("gaussian", "anti") else scale
 
 
 class Noises:

@@ -49,9 +49,11 @@ def blocks(records: Sequence[Record]) -> list[Block]:
 
 
 def _successes(found: dict[str, list[Line]]) -> str:
-    held = {own[0].task.title: succeeds(own) for own in found.values()}
+    by_method = {own[0].task.title: succeeds(own) for own in found.values()}
     successes = [
-        f"{title} ({', '.join(map(_in_text, names))})" for title, names in held.items() if names
+        f"{title} ({', '.join(map(_in_text, names))})"
+        for title, names in by_method.items()
+        if names
     ]
     rule = "MPGD helps, and no method without chaos is surely better,"
     return f"{rule} on: {'; '.join(successes)}." if successes else f"{rule} on no task."
@@ -121,12 +123,12 @@ def range_tables(records: Sequence[Record]) -> list[Table]:
 def pruning_table(records: Sequence[Record]) -> list[Table]:
     """Return the accuracy at every share of neurons that is kept."""
     task: Task = next(task for task in TASKS if task.kind == "pruning")
-    held = reported(records, task)
-    if not held:
+    by_method = reported(records, task)
+    if not by_method:
         return []
-    shares = next(iter(held.values()))[0].curves["share"]
+    shares = next(iter(by_method.values()))[0].curves["share"]
     rows = []
-    for name, own in held.items():
+    for name, own in by_method.items():
         means = np.mean([record.curves["accuracy"] for record in own], axis=0)
         rows.append([BY_NAME[name].title, *(f"{mean:.1f}" for mean in means)])
     heads = ("method", *(f"{100 * share:g} % kept" for share in shares))

@@ -49,8 +49,8 @@ def descend(objective: Objective, runs: Sequence[Run]) -> Tensor:
 
 def column(runs: Sequence[Run], name: str, dtype: torch.dtype) -> Tensor:
     """Return a hyperparameter of every run as a column, 0 where a run has none."""
-    held = [[float(run.hyperparameters.get(name, 0.0))] for run in runs]
-    return torch.tensor(held, dtype=dtype)
+    values = [[float(run.hyperparameters.get(name, 0.0))] for run in runs]
+    return torch.tensor(values, dtype=dtype)
 
 
 class Descent:

@@ -33,7 +33,7 @@ def from_start(noise: ChaoticNoise, start: str, steps: int, count: int, seed: in
     u = 1.0 - rng.random(count)
     y = T.quantile(u) if start == "invariant" else u
     sign, total = _signs(rng, noise.beta, count), np.zeros(count)
-    law, found = StableLaw(noise.alpha, noise.beta), []
+    law, distances = StableLaw(noise.alpha, noise.beta), []
     for k in range(1, steps + 1):
         burst = y > T.y_star
         total += sign * np.where(burst, noise.burst_value, noise.laminar_value)
@@ -41,8 +41,8 @@ def from_start(noise: ChaoticNoise, start: str, steps: int, count: int, seed: in
         y = T(y)
         if k in READ:
             near = ks_distance(np.sort(k**-noise.gamma * total), law)
-            found.append((k, near, _from_uniform(T.cdf(y))))
-    read = dict(zip(("k", "sums", "points"), map(list, zip(*found, strict=True)), strict=True))
+            distances.append((k, near, _from_uniform(T.cdf(y))))
+    read = dict(zip(("k", "sums", "points"), map(list, zip(*distances, strict=True)), strict=True))
     return {"sampling": PERFECT / count**0.5}, read
 
 

@@ -32,8 +32,8 @@ def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
     split = load_split(data)
     for task in filter(is_scripted, runs):
         on_train, on_test, early = script(split, task)
-        found = metrics(on_train, on_test, split)
-        yield task, found, _accuracy_curve(task, [*early, found["test_accuracy"]])
+        scores = metrics(on_train, on_test, split)
+        yield task, scores, _accuracy_curve(task, [*early, scores["test_accuracy"]])
     together = [run for run in runs if not is_scripted(run)]
     if not together:
         return
@@ -45,12 +45,12 @@ def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
             layout.outputs(trained.after, part) for part in (split.x_train, split.x_test)
         )
     for row, task in enumerate(together):
-        found = metrics(on_train[row], on_test[row], split)
+        scores = metrics(on_train[row], on_test[row], split)
         curves = {"step": trained.moments, "train_loss": trained.curve[:, row]}
         if accuracies:
             own = [float(each[row]) for each in accuracies]
-            curves |= _accuracy_curve(task, [*own, found["test_accuracy"]])
-        yield task, found, curves
+            curves |= _accuracy_curve(task, [*own, scores["test_accuracy"]])
+        yield task, scores, curves
 
 
 def watched(layout: Layout, split: Split, runs: list[Run]) -> tuple[TrainedBatch, list[Tensor]]:
@@ -87,8 +87,8 @@ def accuracy(outputs: Tensor, targets: Tensor) -> Tensor:
 def metrics(on_train: Tensor, on_test: Tensor, split: Split) -> dict[str, float]:
     """Return accuracies in per cent at threshold 0.5, and the training loss."""
     pairs = {"train": (on_train, split.y_train), "test": (on_test, split.y_test)}
-    found = {f"{name}_accuracy": float(accuracy(p, y)) for name, (p, y) in pairs.items()}
-    return found | {"train_loss": float(cross_entropy(on_train, split.y_train))}
+    scores = {f"{name}_accuracy": float(accuracy(p, y)) for name, (p, y) in pairs.items()}
+    return scores | {"train_loss": float(cross_entropy(on_train, split.y_train))}
 
 
 def script(split: Split, task: Run) -> tuple[Tensor, Tensor, list[float]]:

@@ -30,7 +30,7 @@ from mpgd_lab.studies.levels.runs import Study
 from mpgd_lab.studies.steps.runs import LOWER, RELEASED, SHARED, STEPS, STUDIES, TIME
 
 Where = tuple[str, float, int, str, str, float]  # study, eta, steps, protocol, kind, level
-Held = Mapping[Where, BySeed]
+RecordGroups = Mapping[Where, BySeed]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def gathered(records: Sequence[Record]) -> dict[Where, BySeed]:
 
 
 def swept(
-    held: Held, name: str, protocol: str, kind: str, sizes: Mapping[tuple[str, float], int]
+    held: RecordGroups, name: str, protocol: str, kind: str, sizes: Mapping[tuple[str, float], int]
 ) -> list[Row]:
     """Return MPGD against descent at every step size, judged together."""
     study, own = STUDIES[name], STUDIES[name].fixed["eta"]
@@ -84,7 +84,7 @@ def step_word(verdict: Verdict, eta: float, own: float) -> str:
     return "contradicted"  # they are not alike
 
 
-def lowered(held: Held, protocol: str, shorter: int = 1) -> list[Row]:
+def lowered(held: RecordGroups, protocol: str, shorter: int = 1) -> list[Row]:
     """Return MPGD on ECG5000 at every level against descent, Gaussian and its own at 0.2."""
     study = STUDIES["ecg"]
     eta, steps = study.fixed["eta"], study.fixed["steps"] // shorter
@@ -111,7 +111,9 @@ def lowered(held: Held, protocol: str, shorter: int = 1) -> list[Row]:
 
 
 def all_sweeps(
-    held: Held, protocols: Sequence[str], sizes: Mapping[str, Mapping[tuple[str, float], int]]
+    held: RecordGroups,
+    protocols: Sequence[str],
+    sizes: Mapping[str, Mapping[tuple[str, float], int]],
 ) -> dict[tuple[str, str, str], list[Row]]:
     """Return the rows of every study, protocol and kind of comparison that is complete."""
     found = {}
@@ -123,7 +125,7 @@ def all_sweeps(
     return found
 
 
-def _found(held: Held, place: Where) -> BySeed:
+def _found(held: RecordGroups, place: Where) -> BySeed:
     if place not in held:
         raise IncompleteError(f"no run of {', '.join(map(str, place))}")
     return held[place]
