@@ -1,4 +1,4 @@
-"""How a command ends: exit codes, errors as one line, and a clean way out on SIGTERM."""
+"""Exit codes of the command line, errors as one line, and a clean exit on SIGTERM."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def fail(code: int, text: str) -> int:
 
 @contextmanager
 def usage_errors() -> Iterator[None]:
-    """Turn the library's words about a wrong argument into a usage error."""
+    """Raise the library's errors about wrong arguments as usage errors."""
     try:
         yield
     except (ValueError, TypeError) as mistake:
@@ -37,10 +37,10 @@ def usage_errors() -> Iterator[None]:
 
 @contextmanager
 def termination(kept: str) -> Iterator[None]:
-    """Leave cleanly on SIGTERM: temporary files are removed on the way out.
+    """Exit through an exception on SIGTERM, so that temporary files are removed.
 
-    Python drops an exception that is raised while an object is destroyed and says so to
-    `sys.unraisablehook`. If that was ours, the signal is sent again, a moment later.
+    Python drops an exception raised while an object is destroyed and passes it to
+    `sys.unraisablehook`. If it was ours, the signal is sent again, a moment later.
     """
     received: list[int] = []
 

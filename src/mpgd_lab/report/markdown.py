@@ -13,7 +13,7 @@ from typing import Any, Final
 from mpgd_lab.content import blocks
 from mpgd_lab.content.tables import findings_table
 from mpgd_lab.report.folding import folded_blocks, is_answer, visible_blocks
-from mpgd_lab.report.summary import answer, claims, is_compared, spoken
+from mpgd_lab.report.summary import answer, collect_claims, is_compared, spoken
 from mpgd_lab.report.svg import landscape_file, svg_file
 
 TITLE: Final = "Results and audit"
@@ -65,14 +65,11 @@ def section_parts(section: blocks.Section, files: Files) -> Iterator[str]:
 
 def answer_parts(section: blocks.Section) -> Iterator[str]:
     """Yield what came out of a study: a sentence, and the verdicts on each claim in words."""
-    said = [
-        block.text for block in section.blocks if isinstance(block, blocks.Text) and block.answer
-    ]
-    found = claims([section])
-    yield from map(bold, said)
-    if not said and is_compared(found):
-        yield f"*Does chaos help here?* {bold(answer(found))}"
-    yield "\n".join(f"- {bold(f'{one.text}.')} {inline(spoken(one))}." for one in found)
+    claims = collect_claims([section])
+    yield from map(bold, section.answers)
+    if not section.answers and is_compared(claims):
+        yield f"*Does chaos help here?* {bold(answer(claims))}"
+    yield "\n".join(f"- {bold(f'{one.text}.')} {inline(spoken(one))}." for one in claims)
 
 
 def _block(block: blocks.Block, files: Files) -> Iterator[str]:

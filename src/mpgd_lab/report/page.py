@@ -11,7 +11,7 @@ from mpgd_lab.content.findings import NOT_RUN, PROTOCOLS, command
 from mpgd_lab.content.tables import IncompleteError, table
 from mpgd_lab.experiment import Experiment
 from mpgd_lab.report.store_contents import StoreContents
-from mpgd_lab.report.summary import answer, claims, conclusions
+from mpgd_lab.report.summary import answer, collect_claims, conclusions
 from mpgd_lab.store import Record, Run
 
 LEAD: Final = (
@@ -41,7 +41,7 @@ def build(contents: StoreContents, how: str, studies: Sequence[Experiment]) -> P
     """Return the page of a store; ``how`` is the command that writes it."""
     seeded = {study.name for study in studies if study.seeded}
     parts = [section(study, contents) for study in studies_with_section(studies)]
-    tested = claims(parts)
+    tested = collect_claims(parts)
     own = "".join(f" --study {one.name}.py" for one in studies if one.name not in EXPERIMENTS)
     return Page(
         "Does chaos help gradient descent?",

@@ -25,7 +25,7 @@ from mpgd_lab.catalogue import PROTOCOLS, USUAL
 from mpgd_lab.content.blocks import Plate
 from mpgd_lab.content.style import save
 from mpgd_lab.data.sources import obtain
-from mpgd_lab.experiment import LARGEST, Experiment, PrintItem
+from mpgd_lab.experiment import MAX_BATCH, Experiment, PrintItem
 from mpgd_lab.perturbations.batched import driver
 from mpgd_lab.store import Record, Run, Store
 
@@ -116,15 +116,15 @@ def reproduce(experiment: Experiment, context: Context, *size: Any) -> None:
     obtain(experiment.data, context.data)
     runs = runs_of(experiment, context, *size)
     train: Train = partial(experiment.train, data=context.data)
-    records = complete(context, runs, train, experiment.largest, experiment.label)
+    records = complete(context, runs, train, experiment.max_batch, experiment.label)
     print_items(context, experiment.printout(records))
     draw(context, experiment, records)
 
 
 def runs_of(experiment: Experiment, context: Context, *size: Any) -> list[Run]:
     """Return the runs a study asks for; by default all protocols' and seeds', each once."""
-    if experiment.wanted:
-        return experiment.wanted(context, *size)
+    if experiment.select_runs:
+        return experiment.select_runs(context, *size)
     seeds = range(1, context.seeds + 1)
     every = [
         run for protocol in context.protocols for run in experiment.runs(protocol, seeds, *size)
@@ -136,13 +136,13 @@ def complete(
     context: Context,
     runs: Sequence[Run],
     train: Train,
-    largest: Callable[[Run], int] | None = None,
+    max_batch: Callable[[Run], int] | None = None,
     label: Callable[[Run], str] | None = None,
 ) -> list[Record]:
     """Return the records of ``runs``, in order, after computing those the store lacks.
 
     ``train`` yields a run's metrics and curves; another process must be able to import it.
-    ``largest`` says how many runs like this one may be trained together, by default `LARGEST`;
+    ``max_batch`` says how many runs like this one may be trained together, by default `MAX_BATCH`;
     ``label`` names a run in the progress, where runs are trained one by one.
     """
     store = context.store
@@ -151,7 +151,9 @@ def complete(
     missing = list({run.key: run for run in runs if found[run.key] is None}.values())
     if len(missing) < len(found):
         context.reporter.say(f"  {len(found) - len(missing)} of {len(found)} runs are in the store")
-    batches = split(missing, _batch_limit(context, len(missing), largest or (lambda run: LARGEST)))
+    batches = split(
+        missing, _batch_limit(context, len(missing), max_batch or (lambda run: MAX_BATCH))
+    )
     done = _dispatch(context, batches, train)
     labels = Labels(label)
     for _ in context.reporter.track(batches, labels):  # batches finish in an order of their own
@@ -162,15 +164,15 @@ def complete(
 
 
 def _batch_limit(
-    context: Context, runs: int, largest: Callable[[Run], int]
+    context: Context, runs: int, max_batch: Callable[[Run], int]
 ) -> Callable[[Run], int]:
-    """Return ``largest``, or less where a cluster would have idle workers."""
+    """Return ``max_batch``, or less where a cluster would have idle workers."""
     if not (context.cluster and runs):
-        return largest
+        return max_batch
     from mpgd_lab.runner.cluster import places
 
     size = max(1, runs // (TASKS * places(context)))
-    return lambda run: min(largest(run), size)
+    return lambda run: min(max_batch(run), size)
 
 
 class Labels:
@@ -189,7 +191,7 @@ class Labels:
         return f"{batch[0].experiment}, {batch[0].protocol}: {runs}"
 
 
-def split(runs: Iterable[Run], largest: Callable[[Run], int]) -> list[Batch]:
+def split(runs: Iterable[Run], max_batch: Callable[[Run], int]) -> list[Batch]:
     """Return the runs in batches that can be trained together, those that share noise side by side.
 
     Examples:
@@ -200,7 +202,7 @@ def split(runs: Iterable[Run], largest: Callable[[Run], int]) -> list[Batch]:
     batches: list[Batch] = []
     last: dict[str, Batch] = {}
     for run in sorted(runs, key=lambda run: (str(driver(run)), run.seed)):
-        size = largest(run)
+        size = max_batch(run)
         shared = [run.hyperparameters.get(name) for name in SHARED_SETTINGS]
         kind = json.dumps([run.experiment, run.protocol, size, *shared])
         if kind not in last or len(last[kind]) >= size:

@@ -43,7 +43,7 @@ class Watched:
     def __init__(self, folder: Path, workers: int) -> None:
         self.folder, self.log = folder, folder / "begun"
         self.log.write_text("")
-        self.before = timed_results(folder)
+        self.before = finished(folder)
         context = get_context("forkserver")
         context.set_forkserver_preload([killable.__name__])
         arguments = (folder, self.log, workers)
@@ -68,7 +68,7 @@ class Watched:
         self.process.kill()
         self.process.join()
         wait_until(lambda: not any(map(is_worker, workers)))
-        begun, after = set(self.log.read_text().split()), timed_results(self.folder)
+        begun, after = set(self.log.read_text().split()), finished(self.folder)
         assert not begun & {path.stem for path in self.before}
         assert self.before.items() <= after.items()  # the same files, not new ones of the name
         store = Store(self.folder / "runs", lambda text: None)
@@ -83,7 +83,7 @@ def is_worker(pid: int) -> bool:
         return False  # gone
 
 
-def timed_results(folder: Path) -> dict[Path, tuple[int, int]]:
+def finished(folder: Path) -> dict[Path, tuple[int, int]]:
     """Return the result files and what changes when one is written again."""
     found = {path: path.stat() for path in (folder / "runs").glob("*.json")}
     return {path: (stat.st_ino, stat.st_mtime_ns) for path, stat in found.items()}
@@ -96,8 +96,8 @@ def table(folder: Path) -> Table:
 
 def random_moment(folder: Path, rng: random.Random) -> None:
     """Wait for up to six more results, and then a little."""
-    wanted = len(timed_results(folder)) + rng.randrange(7)
-    wait_until(lambda: len(timed_results(folder)) >= wanted)
+    wanted = len(finished(folder)) + rng.randrange(7)
+    wait_until(lambda: len(finished(folder)) >= wanted)
     time.sleep(rng.uniform(0.0, 0.02))
 
 
@@ -121,12 +121,12 @@ def kill_and_complete(
             pool.kill_worker(rng)
         random_moment(killed, rng)
         pool.kill()
-    before = timed_results(killed)
+    before = finished(killed)
     torch.set_num_threads(4)  # this process trains the rest, and its bits must be those of workers
     for out in (killed, undisturbed):
         complete(Context(out), killable.tasks(), partial(killable.train, log=folder / "log"))
     assert 0 < len(before) < len(killable.tasks())
-    assert before.items() <= timed_results(killed).items()
+    assert before.items() <= finished(killed).items()
     assert {path.suffix for path in (killed / "runs").iterdir()} == {".json"}
     return table(killed), table(undisturbed)
 

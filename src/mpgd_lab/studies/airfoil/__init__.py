@@ -22,7 +22,7 @@ from mpgd_lab.experiment import Experiment, SectionSpec
 from mpgd_lab.schema import Needs
 from mpgd_lab.studies.airfoil.runs import COMPARISON, tasks
 from mpgd_lab.studies.airfoil.section import blocks
-from mpgd_lab.studies.airfoil.training import largest, train
+from mpgd_lab.studies.airfoil.training import max_batch, train
 
 EXPERIMENT = Experiment(
     name="airfoil",
@@ -32,6 +32,6 @@ EXPERIMENT = Experiment(
     needs=lambda run: Needs(metrics=("test_rmse", "gap", "released_gap")),
     section=SectionSpec("Airfoil self-noise", blocks, place=4),
     data=(AIRFOIL,),
-    largest=largest,
+    max_batch=max_batch,
     seconds=0.43,
 )

@@ -103,7 +103,7 @@ STUDIES: Final = {
 }
 
 
-def wanted(context: Context, steps: int | None = None) -> list[Run]:
+def select_runs(context: Context, steps: int | None = None) -> list[Run]:
     """Return the runs of the studies whose data is found; the others are named."""
     found = []
     for name, study in STUDIES.items():

@@ -14,7 +14,7 @@ from mpgd_lab.schema import Needs
 from mpgd_lab.studies.compare.runs import FULL, Size, run_stages, tasks
 from mpgd_lab.studies.compare.section import blocks, printout
 from mpgd_lab.studies.compare.tasks import BY_NAME
-from mpgd_lab.studies.compare.training import LARGEST, train
+from mpgd_lab.studies.compare.training import MAX_BATCH, train
 
 SOURCES = {"airfoil": AIRFOIL, "ecg": ECG5000, "plateau": ECG5000}
 
@@ -22,7 +22,7 @@ SOURCES = {"airfoil": AIRFOIL, "ecg": ECG5000, "plateau": ECG5000}
 def run(context: Context, size: Size = FULL) -> None:
     """Tune, report on fresh seeds, print the tables and draw the figure."""
     obtain({SOURCES[name] for name in size.tasks if name in SOURCES}, context.data)
-    records = run_stages(context, partial(train, data=context.data), LARGEST, size)
+    records = run_stages(context, partial(train, data=context.data), MAX_BATCH, size)
     print_items(context, printout(records))
     draw(context, EXPERIMENT, records)
 
@@ -37,7 +37,7 @@ EXPERIMENT = Experiment(
     data=(AIRFOIL, ECG5000),
     on_request=True,
     seeded=False,
-    largest=lambda run: LARGEST,
+    max_batch=lambda run: MAX_BATCH,
     figures=blocks,
     run=run,
     seconds=3.5,

@@ -19,7 +19,7 @@ from mpgd_lab.studies.compare.noise_terms import Noises
 from mpgd_lab.studies.compare.objectives import BOUND, Objective, batches, make_objective
 from mpgd_lab.studies.compare.tasks import BY_NAME
 
-LARGEST: Final = 60  # runs trained together
+MAX_BATCH: Final = 60  # runs trained together
 NOISY: Final = 0.75  # the share of the steps with noise
 BETAS, EPS = (0.9, 0.999), 1e-8  # of Adam
 

@@ -12,7 +12,7 @@ from mpgd_lab.experiment import Experiment, SectionSpec
 from mpgd_lab.schema import Needs
 from mpgd_lab.studies.digits.runs import COMPARISON, tasks
 from mpgd_lab.studies.digits.section import blocks
-from mpgd_lab.studies.digits.training import LARGEST, train
+from mpgd_lab.studies.digits.training import MAX_BATCH, train
 
 EXPERIMENT = Experiment(
     name="digits",
@@ -21,6 +21,6 @@ EXPERIMENT = Experiment(
     printout=COMPARISON.printout,
     needs=lambda run: Needs(("test_accuracy", "test_loss", "gap")),
     section=SectionSpec("Digits", blocks, place=7),
-    largest=lambda run: LARGEST,
+    max_batch=lambda run: MAX_BATCH,
     seconds=0.4,
 )

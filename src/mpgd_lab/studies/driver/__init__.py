@@ -25,7 +25,7 @@ EXPERIMENT = Experiment(
     needs=lambda run: NEEDS.get(str(run.hyperparameters.get("part")), PARTS),
     section=SectionSpec("The driver and its limit law", blocks, place=1),
     seeded=False,
-    largest=lambda run: 1,
+    max_batch=lambda run: 1,
     label=label,
     figures=blocks,
     seconds=4.5,

@@ -16,7 +16,7 @@ from mpgd_lab.experiment import Experiment, SectionSpec
 from mpgd_lab.schema import Needs
 from mpgd_lab.studies.ecg.runs import COMPARISON, tasks
 from mpgd_lab.studies.ecg.section import blocks
-from mpgd_lab.studies.ecg.training import largest, train
+from mpgd_lab.studies.ecg.training import max_batch, train
 
 NEEDS = Needs(("test_accuracy",), (("accuracy_step", "test_accuracy"),))
 MINI_BATCHES = Needs(NEEDS.metrics)  # no figure shows the reference on the way
@@ -28,6 +28,6 @@ EXPERIMENT = Experiment(
     needs=lambda run: MINI_BATCHES if run.hyperparameters.get("batch") else NEEDS,
     section=SectionSpec("ECG5000", blocks, place=5),
     data=(ECG5000,),
-    largest=largest,
+    max_batch=max_batch,
     seconds=0.97,
 )

@@ -18,13 +18,13 @@ from mpgd_lab.perturbations.released import released_gaussian
 from mpgd_lab.schemes import is_scripted
 from mpgd_lab.store import Run
 
-LARGEST: Final = 20  # in a batch, for the memory of its noise
+MAX_BATCH: Final = 20  # in a batch, for the memory of its noise
 WATCHED: Final = 40  # steps between two points of the curve of the test accuracy
 
 
-def largest(task: Run) -> int:
+def max_batch(task: Run) -> int:
     """Return how many runs may be trained with this one."""
-    return 1 if is_scripted(task) else LARGEST
+    return 1 if is_scripted(task) else MAX_BATCH
 
 
 def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:

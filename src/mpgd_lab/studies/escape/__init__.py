@@ -23,7 +23,7 @@ EXPERIMENT = Experiment(
     section=SectionSpec("Leaving wells at a finite step", blocks, place=12),
     on_request=True,
     seeded=False,
-    largest=lambda run: 1,
+    max_batch=lambda run: 1,
     label=label,
     figures=blocks,
     seconds=12.0,

@@ -23,7 +23,7 @@ Reference: Lim, Wan & Simsekli (2022), Theorem 4.2 and Section 4.2.
 
 from mpgd_lab.data.sources import AIRFOIL
 from mpgd_lab.experiment import Experiment, SectionSpec
-from mpgd_lab.studies.generalization.runs import needs, tasks, wanted
+from mpgd_lab.studies.generalization.runs import needs, select_runs, tasks
 from mpgd_lab.studies.generalization.section import blocks, printout
 from mpgd_lab.studies.generalization.training import train
 
@@ -37,6 +37,6 @@ EXPERIMENT = Experiment(
     optional_data=(AIRFOIL,),
     seeded=False,
     figures=blocks,
-    wanted=wanted,
+    select_runs=select_runs,
     seconds=6.0,
 )

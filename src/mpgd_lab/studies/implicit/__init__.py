@@ -24,7 +24,7 @@ EXPERIMENT = Experiment(
     needs=lambda run: RATIO_NEEDS if run.scheme == RATIO else NEEDS,
     section=SectionSpec("Theorem 4.3 against simulation", blocks, place=9),
     seeded=False,
-    largest=lambda run: 1,
+    max_batch=lambda run: 1,
     label=label,
     figures=blocks,
     seconds=1.5,

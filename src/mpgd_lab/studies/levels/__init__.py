@@ -15,7 +15,7 @@ from mpgd_lab.schema import Needs
 from mpgd_lab.store import Run
 from mpgd_lab.studies.levels.runs import STUDIES, tasks
 from mpgd_lab.studies.levels.section import blocks, printout
-from mpgd_lab.studies.levels.training import LARGEST, train
+from mpgd_lab.studies.levels.training import MAX_BATCH, train
 
 PATHS = 800  # of the valley, moved together
 
@@ -39,7 +39,7 @@ EXPERIMENT = Experiment(
     data=(AIRFOIL, ECG5000),
     on_request=True,
     seeded=False,
-    largest=lambda run: PATHS if run.hyperparameters["data"] == "valley" else LARGEST,
+    max_batch=lambda run: PATHS if run.hyperparameters["data"] == "valley" else MAX_BATCH,
     figures=blocks,
     seconds=1.0,
 )

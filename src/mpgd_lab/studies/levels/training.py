@@ -26,7 +26,7 @@ from mpgd_lab.studies.ecg import training as ecg
 from mpgd_lab.studies.valley import training as valley
 
 KEPT: Final = 256  # weights of a run
-LARGEST: Final = 40  # runs trained together
+MAX_BATCH: Final = 40  # runs trained together
 POWERS: Final = 60  # iterations of the largest curvature
 NEAR: Final = 1e-5  # the distance of the two gradients of a curvature
 

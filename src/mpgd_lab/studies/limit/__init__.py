@@ -27,7 +27,7 @@ EXPERIMENT = Experiment(
     needs=lambda run: NEEDS.get(str(run.hyperparameters.get("part")), PARTS),
     section=SectionSpec("Convergence to the limit equation", blocks, place=2),
     seeded=False,
-    largest=lambda run: 1,
+    max_batch=lambda run: 1,
     label=label,
     figures=figures,
     seconds=0.7,

@@ -30,7 +30,7 @@ EXPERIMENT = Experiment(
     data=(AIRFOIL, ECG5000),
     on_request=True,
     seconds=2.7,
-    largest=lambda run: TOGETHER[run.hyperparameters["data"]],
+    max_batch=lambda run: TOGETHER[run.hyperparameters["data"]],
     label=label,
     figures=blocks,
 )

@@ -30,6 +30,6 @@ EXPERIMENT = Experiment(
     printout=printout,
     needs=lambda run: PATHS if run.hyperparameters.get("part") == LANDSCAPE else NEEDS,
     section=SectionSpec("The valley", blocks, place=3),
-    largest=lambda run: 1000,
+    max_batch=lambda run: 1000,
     seconds=0.1,
 )

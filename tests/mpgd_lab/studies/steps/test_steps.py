@@ -97,7 +97,7 @@ def test_ecg_is_perturbed_in_its_first_half() -> None:
 
 def test_a_batch_shares_what_it_must() -> None:
     runs = [run for p in PROTOCOLS for run in tasks(p, range(1, 4), SHORTER)]
-    for batch in split(runs, EXPERIMENT.largest):
+    for batch in split(runs, EXPERIMENT.max_batch):
         assert len({(r.hyperparameters["eta"], r.hyperparameters["steps"]) for r in batch}) == 1
     assert label(runs[0]).startswith("airfoil, corrected, gd, eta 0.003, ")
 
