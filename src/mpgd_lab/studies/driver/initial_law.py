@@ -19,7 +19,7 @@ from mpgd.stable import StableLaw
 from mpgd_lab.batched_training import Outcome
 from mpgd_lab.content.style import BLUE, GREY, ORANGE
 from mpgd_lab.store import Record
-from mpgd_lab.studies.driver.training import PERFECT, ks_distance
+from mpgd_lab.studies.driver.training import PERFECT, ks_distance, ks_distance_to_uniform
 
 Array = NDArray[np.float64]
 
@@ -41,19 +41,13 @@ def from_start(noise: ChaoticNoise, start: str, steps: int, count: int, seed: in
         y = T(y)
         if k in READ:
             near = ks_distance(np.sort(k**-noise.gamma * total), law)
-            distances.append((k, near, _from_uniform(T.cdf(y))))
+            distances.append((k, near, ks_distance_to_uniform(np.sort(T.cdf(y)))))
     read = dict(zip(("k", "sums", "points"), map(list, zip(*distances, strict=True)), strict=True))
     return {"sampling": PERFECT / count**0.5}, read
 
 
 def _signs(rng: np.random.Generator, beta: float, count: int) -> Array:
     return np.where(rng.random(count) < 0.5 * (1.0 + beta), 1.0, -1.0)
-
-
-def _from_uniform(u: Array) -> float:
-    """Return the Kolmogorov distance of a sample to the uniform law."""
-    u, rank = np.sort(u), np.arange(len(u) + 1) / len(u)
-    return float(max(np.max(rank[1:] - u), np.max(u - rank[:-1])))
 
 
 def draw_starts(ax: Any, records: Sequence[Record]) -> None:

@@ -83,8 +83,13 @@ def sums(noise: ChaoticNoise, steps: int, count: int, seed: int) -> Outcome:
 
 def ks_distance(x: Array, law: StableLaw) -> float:
     """Return Kolmogorov's distance of the sorted sample ``x`` to ``law``."""
-    F, rank = law.cdf(x), np.arange(len(x) + 1) / len(x)
-    return float(max(np.max(rank[1:] - F), np.max(F - rank[:-1])))
+    return ks_distance_to_uniform(law.cdf(x))
+
+
+def ks_distance_to_uniform(u: Array) -> float:
+    """Return Kolmogorov's distance of a sorted sample to the uniform law."""
+    rank = np.arange(len(u) + 1) / len(u)
+    return float(max(np.max(rank[1:] - u), np.max(u - rank[:-1])))
 
 
 def laminar_tail(noise: ChaoticNoise, orbits: int, steps: int, seed: int) -> Outcome:
