@@ -1,4 +1,4 @@
-"""What `mpgd reproduce` is about to do: runs the store lacks, how long they take, idle options."""
+"""The plan of `mpgd reproduce`: runs to train, estimated times, options without effect."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,15 +11,15 @@ from mpgd_lab.runner import Context, runs_of
 
 @dataclass(frozen=True)
 class PlannedStudy:
-    """What one study still has to train."""
+    """The runs that a study still has to train."""
 
     name: str
     runs: int  # that the store lacks
-    seconds: float  # about, on all workers
+    seconds: float  # estimated, on all workers
 
 
 def plan_studies(studies: Sequence[Experiment], context: Context) -> list[PlannedStudy]:
-    """Return what each study has to train; times are those of the cores they were measured on."""
+    """Return the runs and the estimated time of each study; times were measured on our cores."""
     places = 1 if context.cluster else context.workers
     planned = []
     for study in studies:
@@ -30,7 +30,7 @@ def plan_studies(studies: Sequence[Experiment], context: Context) -> list[Planne
 
 
 def must_compile() -> bool:
-    """Return whether numba is there and has compiled nothing of this version yet."""
+    """Return whether numba is installed and has no compiled kernel of this version cached."""
     if not has_numba():
         return False
     from mpgd.noise.engines.compiled import is_kept
@@ -40,7 +40,7 @@ def must_compile() -> bool:
 
 
 def check_options(studies: Sequence[Experiment], context: Context) -> None:
-    """Refuse an option that no chosen study heeds, and say which of them do not heed it."""
+    """Refuse an option without effect on any study, and name the studies it does not affect."""
     usual = Context(Path())
     for option, name in (
         ("protocol", "protocols"),
@@ -59,7 +59,7 @@ def check_options(studies: Sequence[Experiment], context: Context) -> None:
 
 
 def has_effect(study: Experiment, option: str, context: Context, plain: Context) -> bool:
-    """Return whether a study runs otherwise in one context than in another."""
+    """Return whether an option changes the runs of a study."""
     if option == "device":
         return context.device in study.devices
     if option == "size":

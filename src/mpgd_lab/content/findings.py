@@ -1,4 +1,4 @@
-"""What the sections of the paper's tables share: protocols, settings and verdicts."""
+"""Verdicts in sections on the paper's tables: protocols, settings, headlines, missing runs."""
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -60,7 +60,7 @@ def unfinished(
 def finished(
     records: Sequence[Record], tasks: Callable[[str, Sequence[int], int], list[Run]]
 ) -> dict[str, list[Record]]:
-    """Return for each protocol the records of an experiment's runs, as it now defines them."""
+    """Return for each protocol the records of the runs that the experiment defines."""
     groups = {}
     for protocol in PROTOCOLS:
         group = [record for record in records if record.run.protocol == protocol]
@@ -143,7 +143,7 @@ def _headline(claim: str, headlines: Mapping[str, str]) -> str:
 
 
 def without_text(name: str, records: Sequence[Record]) -> tuple[Missing, ...]:
-    """Return how to run the paper's text to the letter, with as many seeds, where it was not."""
+    """Return how to run protocol ``text`` with as many seeds, where it has not been run."""
     if any(record.run.protocol == "text" for record in records):
         return ()
     seeds = len({record.run.seed for record in records})
