@@ -194,7 +194,7 @@ def test_progress_is_plain_lines_elsewhere_and_quiet_is_quiet(
 
 LOST = """
 import os, signal, sys
-from mpgd_lab.endings import termination
+from mpgd_lab.exit_codes import termination
 
 class Dying:
     def __del__(self):

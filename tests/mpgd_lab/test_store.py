@@ -17,7 +17,7 @@ import pytest
 import torch
 
 import mpgd
-from mpgd_lab.store import LARGEST, Record, Run, Store, StoreError
+from mpgd_lab.store import MAX_BYTES, Record, Run, Store, StoreError
 
 RUN = Run("noise", "paper", "fresh", {"gamma": 0.6, "steps": 1000}, seed=0)
 
@@ -85,7 +85,7 @@ def test_once_works_once(store: Store) -> None:
         calls.append(1)
         return {"ks": 0.1}, {}
 
-    first, second = store.once(RUN, work), store.once(RUN, work)
+    first, second = store.get_or_compute(RUN, work), store.get_or_compute(RUN, work)
     assert first == second
     assert calls == [1]
 
@@ -139,7 +139,7 @@ def test_records_gives_the_good_and_names_the_bad(store: Store) -> None:
 
 def huge(path: Path) -> None:
     path.touch()
-    os.truncate(path, LARGEST + 1)  # takes no room
+    os.truncate(path, MAX_BYTES + 1)  # takes no room
 
 
 @pytest.mark.parametrize(
