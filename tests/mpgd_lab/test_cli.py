@@ -251,7 +251,7 @@ def test_a_signal_ends_a_run_with_a_message(number: int, code: int, tmp_path: Pa
     process.send_signal(number)
     _, errors = process.communicate()
     assert process.returncode == code
-    assert errors.startswith("mpgd: ")
+    assert errors.splitlines()[-1].startswith("mpgd: ")
     assert errors.endswith("finished runs are kept\n")
     assert not list(tmp_path.glob("runs/*.tmp"))
     assert list(tmp_path.glob("runs/*.json"))

@@ -11,9 +11,9 @@ from scipy.stats import binomtest, chisquare, norm
 from tests.conftest import LEVEL
 from tests.noise.integer_reference import Reference
 
-from mpgd import ChaoticNoise, NoiseState, ThalerMap
+from mpgd import ChaoticNoise, ThalerMap
 from mpgd.limits import limit_law
-from mpgd.noise import position
+from mpgd.noise import NoiseState, position
 from mpgd.noise.capped import capped_law
 from mpgd.noise.counter_hash import make_key, step_key
 from mpgd.noise.driver import magnitude

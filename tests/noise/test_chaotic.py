@@ -22,8 +22,8 @@ from tests.conftest import LEVEL
 from tests.noise import abel_reference
 from torch import Tensor
 
-from mpgd import ChaoticNoise, NoiseState, StableLaw, ThalerMap
-from mpgd.noise import position, sign
+from mpgd import ChaoticNoise, StableLaw, ThalerMap
+from mpgd.noise import NoiseState, position, sign
 from mpgd.noise.word import FAR, FRACTION, LONGEST
 
 Array = NDArray[np.float64]

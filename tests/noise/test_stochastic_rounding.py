@@ -7,9 +7,9 @@ import torch
 from tests.optim.workers import same_bits
 from torch import Tensor
 
-from mpgd import stochastic_round
 from mpgd.noise.counter_hash import flat_index, hash_elements
 from mpgd.noise.stochastic_rounding import rounded
+from mpgd.optim import stochastic_round
 from mpgd.optim.rounding import round_part
 
 HALVES = [torch.bfloat16, torch.float16]

@@ -13,7 +13,8 @@ from tests.optim.workers import run, same_bits, snapshot
 from torch import nn
 from torch.optim import Optimizer
 
-from mpgd import MPGD, perturb, stochastic_round
+from mpgd import MPGD, perturb
+from mpgd.optim import stochastic_round
 
 SHAPES = [7, 1025, (4, 5), ()]
 HALVES = [torch.bfloat16, torch.float16]

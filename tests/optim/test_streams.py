@@ -16,9 +16,9 @@ from tests.optim.workers import run, same_bits
 from torch import nn
 
 import mpgd
-from mpgd import MPGD, ChaoticNoise, number_parameters, perturb
+from mpgd import MPGD, ChaoticNoise, perturb
 from mpgd.noise.counter_hash import make_key, seed_of
-from mpgd.optim import operator, streams
+from mpgd.optim import number_parameters, operator, streams
 
 LOUD: dict[str, Any] = {"lr": 0.05, "sigma": 0.2, "engine": "torch"}
 

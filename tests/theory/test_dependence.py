@@ -10,7 +10,7 @@ from scipy.stats import t
 from tests.theory.test_tails import METHODS, stable
 
 from mpgd.theory import DependenceWarning, tail_index
-from mpgd.theory.tails.index import dependence
+from mpgd.theory.tails import dependence
 
 N = 4000
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.experiments.runner import killable
+from tests.mpgd_lab.runner import killable
 
 import mpgd
 from mpgd_lab.runner import Context, complete
