@@ -21,7 +21,7 @@ GPU_RUN := $(if $(wildcard /dev/nvidia0 /dev/kfd),,TRITON_INTERPRET=1)
 TEST_WORKERS ?= 2
 WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 
-.PHONY: reproduce lab test lint data sweeps generic without-numba gpu jax clients notebooks bench docs clean
+.PHONY: reproduce lab test lint data read-only sweeps generic without-numba gpu jax clients notebooks bench docs clean
 
 reproduce: $(INSTALLED)
 	$(BIN)/mpgd reproduce --out results --workers $(WORKERS)
@@ -69,6 +69,11 @@ REPRESENTATIVE := tests/noise/test_engines.py tests/noise/test_counter_hash.py \
 	tests/noise/test_chaotic_arguments.py tests/optim/test_fast_paths.py \
 	tests/optim/test_dtypes.py tests/optim/test_memory.py tests/optim/test_update.py \
 	tests/optim/test_wrapper.py tests/optim/test_engine_choice.py
+
+# Where nothing but TMPDIR can be written; `.ci/sealed make read-only` makes such a place.
+read-only: $(INSTALLED)
+	MPGD_NO_SKIPS=1 $(LEG) -p no:cacheprovider $(REPRESENTATIVE) tests/maps/test_tables.py \
+		tests/test_files.py tests/mpgd_lab/test_cli.py tests/mpgd_lab/test_store.py -k "not million"
 
 # Sweeps that are killed, run twice at once, on a cluster or on a full disk; CIFAR-10 without data.
 sweeps: $(INSTALLED)
