@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import mpgd
 from mpgd.files import cache_folder, check_place
-from mpgd.parameters import check_integer
-from mpgd_lab.catalogue import EXPERIMENTS, PROTOCOLS, USUAL, check_protocol, find, load
+from mpgd.parameters import check_choice, check_integer
+from mpgd_lab.catalogue import EXPERIMENTS, PROTOCOLS, USUAL, find, load
 from mpgd_lab.endings import (
     FAILED,
     INTERRUPTED,
@@ -120,7 +120,9 @@ class Reproduce:
     @property
     def protocols(self) -> tuple[str, ...]:
         """The protocols to run, in their usual order."""
-        asked = [check_protocol(name) for part in self.protocol for name in part.split(",")]
+        asked = [name for part in self.protocol for name in part.split(",")]
+        for name in asked:
+            check_choice("protocol", name, PROTOCOLS)
         return tuple(name for name in PROTOCOLS if name in asked) or USUAL
 
     def run(self) -> None:

@@ -14,13 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.conftest import hear_interrupts
 
 import mpgd
 from mpgd_lab import catalogue as experiments
 from mpgd_lab import cli
 from mpgd_lab.__main__ import main
 from mpgd_lab.runner import Context
+from tests.conftest import hear_interrupts
 
 COMMAND = [sys.executable, "-m", "mpgd_lab.cli"]
 
@@ -44,12 +44,6 @@ def test_help_has_commands_examples_and_exit_codes() -> None:
     for text in (*cli.COMMANDS, "Examples:", "Exit codes:", "130"):
         assert text in shown.stdout
     assert "\x1b[" not in shown.stdout
-
-
-@pytest.mark.parametrize("command", cli.COMMANDS)
-def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main([command, "--help"]) == cli.OK
-    assert f"mpgd {command}" in capsys.readouterr().out
 
 
 def test_help_names_every_experiment(capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,7 +130,7 @@ def test_alone_it_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
 def test_help_shows_no_default_that_says_nothing(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cli.main([command, "--help"])
+    assert cli.main([command, "--help"]) == cli.OK
     text = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert not re.search(r"\(default: (None|False|)\)", text)
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.mpgd_lab.spoken import Spoken
 
 from mpgd.noise.engines import has_numba
 from mpgd_lab.catalogue import load
 from mpgd_lab.plan import announce, check_options, must_compile, runs_of
 from mpgd_lab.runner import Context
+from tests.mpgd_lab.spoken import Spoken
 
 
 def test_only_runs_that_the_store_lacks_are_announced(tmp_path: Path) -> None:

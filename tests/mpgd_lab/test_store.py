@@ -81,11 +81,6 @@ def test_a_changed_configuration_is_never_reused(store: Store, other: Run) -> No
     assert store.load(other) is None
 
 
-def test_the_order_of_hyperparameters_does_not_matter(store: Store) -> None:
-    save(store)
-    assert store.load(Run("noise", "paper", "fresh", {"steps": 1000, "gamma": 0.6}, 0)) is not None
-
-
 def test_once_works_once(store: Store) -> None:
     calls: list[int] = []
 
