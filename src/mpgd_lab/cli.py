@@ -39,10 +39,7 @@ from mpgd_lab.terminal import Terminal, show
 
 if os.environ.get("NO_COLOR"):  # which tyro does not know, but it reads this when imported
     os.environ["PYTHON_TYRO_ANSI_CODES"] = "False"
-try:
-    import tyro
-except ImportError:
-    sys.exit('mpgd: the command line needs tyro: pip install "mpgd[lab]"')
+import tyro
 
 if TYPE_CHECKING:
     from mpgd_lab.experiment import Experiment

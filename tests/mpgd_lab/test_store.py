@@ -32,8 +32,11 @@ def save(store: Store, run: Run = RUN, ks: float = 0.02) -> Record:
 
 
 def head() -> str | None:
-    """Return the commit of the clone that the package lies in."""
-    command = ["git", f"--git-dir={Path(mpgd.__file__).parents[2] / '.git'}", "rev-parse", "HEAD"]
+    """Return the commit of the clone that the package lies in; git may refuse another user."""
+    root = Path(mpgd.__file__).parents[2]
+    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
+    if not (root / ".git").exists():
+        return None
     return subprocess.run(command, capture_output=True, text=True).stdout.strip() or None
 
 
