@@ -6,9 +6,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tools.release import PLACEHOLDER, ROOT, WITH_CONTACT, missing
 
 from mpgd import __version__
+from tools.release import PLACEHOLDER, ROOT, WITH_CONTACT, missing
 
 TAG = f"v{__version__}"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tools.workflow_steps import WORKFLOWS, main, steps
 
 from tools import workflow_steps
+from tools.workflow_steps import WORKFLOWS, main, steps
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted(WORKFLOWS.glob("*.yml"))
