@@ -35,9 +35,9 @@ def test_a_study_whose_data_is_not_found_says_so_when_it_runs_and_not_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("MPGD_DATA", raising=False)
-    monkeypatch.setenv("MPGD_CACHE", str(tmp_path))
+    monkeypatch.setattr("mpgd_lab.experiment.is_available", lambda source, data: False)
     context = Context(tmp_path, heard := Spoken())
-    announce([load("audit"), load("generalization")], context)
+    announce([load("audit")], context)
     assert heard.lines == []
 
 
