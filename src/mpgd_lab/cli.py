@@ -39,10 +39,7 @@ from mpgd_lab.terminal import Terminal, show
 
 if os.environ.get("NO_COLOR"):  # which tyro does not know, but it reads this when imported
     os.environ["PYTHON_TYRO_ANSI_CODES"] = "False"
-try:
-    import tyro
-except ImportError:
-    sys.exit('mpgd: the command line needs tyro: pip install "mpgd[lab]"')
+import tyro
 
 if TYPE_CHECKING:
     from mpgd_lab.experiment import Experiment
@@ -281,13 +278,14 @@ class Info:
 
         from mpgd.noise.engines import has_numba, has_triton
 
-        data = Path(os.environ.get("MPGD_DATA") or cache_folder() / "data")
+        cache, named = cache_folder(), os.environ.get("MPGD_DATA")
+        data = Path(named) if named else cache and cache / "data"
         extras = ("numba", "scipy", "tyro", "rich", "matplotlib")
         facts: dict[str, Any] = {**versions(), **{name: installed(name) for name in extras}}
         there = {"torch": True, "numba": has_numba(), "triton": has_triton()}
         facts["engines"] = [name for name, is_there in there.items() if is_there]
-        facts |= {"threads": torch.get_num_threads(), "cache_folder": str(cache_folder())}
-        facts |= {"data_folder": str(data), "data_found": data.is_dir()}
+        facts |= {"threads": torch.get_num_threads(), "cache_folder": cache and str(cache)}
+        facts |= {"data_folder": data and str(data), "data_found": bool(data and data.is_dir())}
         show(facts, self.json)
 
 

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import binomtest, chisquare, norm
-from tests.conftest import LEVEL
-from tests.noise.integer_reference import Reference
 
-from mpgd import ChaoticNoise, NoiseState, ThalerMap
+from mpgd import ChaoticNoise, ThalerMap
 from mpgd.limits import limit_law
-from mpgd.noise import position
+from mpgd.noise import NoiseState, position
 from mpgd.noise.capped import capped_law
 from mpgd.noise.counter_hash import make_key, step_key
 from mpgd.noise.driver import magnitude
 from mpgd.noise.engines import has_numba
 from mpgd.noise.word import FAR, FRACTION, LONG, LONGEST, MAGNITUDE, ONE
 from mpgd.parameters import LONGEST_PHASE
+from tests.conftest import LEVEL
+from tests.noise.integer_reference import Reference
 
 ENGINES = ["torch", "numba"] if has_numba() else ["torch"]
 CAPS = [1, 3, 10, 100, FAR - 1, FAR, 5000, LONGEST]

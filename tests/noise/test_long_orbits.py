@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from mpgd import ChaoticNoise, NoiseState
-from mpgd.noise import position, sign
+from mpgd import ChaoticNoise
+from mpgd.noise import NoiseState, position, sign
 from mpgd.noise.counter_hash import step_key_tensor
 from mpgd.noise.word import LONGEST, MAGNITUDE
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.checkpoints import KINDS, drivers_state, made
-from tests.optim.workers import run, same_bits, small_net, snapshot
 from torch import Tensor, nn
 
 import mpgd
+from tests.optim.checkpoints import KINDS, drivers_state, made
+from tests.optim.workers import run, same_bits, small_net, snapshot
 
 CORRUPTIONS = 125  # of each of the four kinds
 
@@ -170,7 +170,7 @@ TOGETHER: list[tuple[str, dict[str, Any], str, Any, str]] = [
 ]
 
 
-def of_torch(name: str, **settings: Any) -> tuple[list[nn.Parameter], mpgd.Perturbed]:
+def of_torch(name: str, **settings: Any) -> tuple[list[nn.Parameter], mpgd.optim.Perturbed]:
     params = [
         nn.Parameter(torch.linspace(0.1, 1.0, 6).reshape(shape)) for shape in ((2, 3), (3, 2))
     ]

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 from scipy.stats import binom, chi2, kstest
-from tests.conftest import LEVEL
 from torch import Tensor, nn
 
 import mpgd
 from mpgd import MPGD, ChaoticNoise, StableLaw, ThalerMap, param_groups, perturbation_sizes
+from tests.conftest import LEVEL
 
 
 def net() -> nn.Sequential:
@@ -170,7 +170,7 @@ def test_sizes_follow_groups_and_schedules() -> None:
             ]
             assert [first.multiplicative, first.additive] == pytest.approx(expected, rel=1e-13)
     plain = torch.optim.SGD(model.parameters(), lr=0.5)
-    assert perturbation_sizes(plain) == [mpgd.PerturbationSize(0.0, 0.0, 0.5)]
+    assert perturbation_sizes(plain) == [mpgd.optim.PerturbationSize(0.0, 0.0, 0.5)]
 
 
 def test_a_misspelt_setting_is_named() -> None:

@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-from tests.maps.test_tables import CHANGES, with_checksum
-from tests.mpgd_lab.data.test_archives import HOSTILE, SIZES
 
 from mpgd.maps import tables
 from mpgd.maps.tables import thaler_tables
@@ -22,6 +20,8 @@ from mpgd_lab.data.cifar10 import read_pickle
 from mpgd_lab.data.safe_archives import contents
 from mpgd_lab.data.sources import DataError
 from mpgd_lab.store import MAX_BYTES, Run, Store
+from tests.maps.test_tables import CHANGES, with_checksum
+from tests.mpgd_lab.data.test_archives import HOSTILE, SIZES
 
 CAUGHT = (OSError, EOFError, zlib.error, zipfile.BadZipFile, tarfile.TarError)  # by `download`
 RUN = Run("noise", "paper", "fresh", {"gamma": 0.6}, seed=0)

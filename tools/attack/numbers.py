@@ -8,10 +8,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from tests.numbers import ANSWERS, LAW, REFUSALS
 
 import mpgd
 from mpgd.limits import distances_in_law, p_variation
+from tests.numbers import ANSWERS, LAW, REFUSALS
 
 RANDOM = 160
 

@@ -13,9 +13,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import torch
-from tests.mpgd_lab.lab.test_server import ask
 
 from mpgd_lab.lab.server import Lab, make_server
+from tests.mpgd_lab.lab.test_server import ask
 
 COUNT = 2300
 MANY = 10_000

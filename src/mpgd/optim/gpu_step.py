@@ -12,8 +12,8 @@ one compiled kernel serves all steps and all learning rates.
             strength times c0 and c1 of both drivers; then each driver's threshold, sign mask and
             largest magnitude; sign, weight decay, momentum and 1 - dampening; the first perturbed
             step
-    row     the fields of `mpgd.optim.kernel_rows.Row`: addresses, length, offset, key, turn; the address
-            of the momentum's buffer, and whether it is fresh
+    row     the fields of `mpgd.optim.kernel_rows.Row`: addresses, length, offset, key, turn; the
+            address of the momentum's buffer, and whether it is fresh
 
 Programs find their work in a map from the program's number to (row, block of the row). So tensors
 of any lengths share a launch, and a program never works on two of them.

@@ -17,10 +17,10 @@ import tracemalloc
 from contextlib import ExitStack, closing, suppress
 
 import pytest
-from tests.conftest import hear_interrupts
 
 from mpgd import ChaoticNoise
 from mpgd_lab.lab.server import ENDPOINTS, MOST, Lab, make_server
+from tests.conftest import hear_interrupts
 
 COMMAND = [sys.executable, "-m", "mpgd_lab.cli", "lab", "--no-browser"]
 
