@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mpgd.noise.engines import has_numba
 from mpgd_lab.experiment import Experiment
-from mpgd_lab.runner import Context, Silent, runs_of
+from mpgd_lab.runner import Context, SilentReporter, runs_of
 from mpgd_lab.store import Run
 
 
@@ -24,15 +24,15 @@ def plan_studies(studies: Sequence[Experiment], context: Context) -> list[Planne
     places = 1 if context.cluster else context.workers
     planned = []
     for study in studies:
-        runs = planned(study, context)
+        runs = runs_by_key(study, context)
         missing = sum(not context.store.has(run) for run in runs.values())
         planned.append(PlannedStudy(study.name, missing, missing * study.seconds / places))
     return planned
 
 
-def planned(study: Experiment, context: Context) -> dict[str, Run]:
+def runs_by_key(study: Experiment, context: Context) -> dict[str, Run]:
     """Return the runs of a study by their keys, as two lines may share one, and say nothing."""
-    return {run.key: run for run in runs_of(study, replace(context, reporter=Silent()))}
+    return {run.key: run for run in runs_of(study, replace(context, reporter=SilentReporter()))}
 
 
 def must_compile() -> bool:
@@ -70,4 +70,4 @@ def has_effect(study: Experiment, option: str, context: Context, plain: Context)
         return context.device in study.devices
     if option == "size":
         return study.sized
-    return planned(study, context).keys() != planned(study, plain).keys()
+    return runs_by_key(study, context).keys() != runs_by_key(study, plain).keys()
