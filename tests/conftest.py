@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from mpgd_lab.lab.server import Lab
 
 NEEDS_NUMBA = re.compile(r"needs? numba\b.*: pip install")  # our own ImportErrors
-OWN_LEG = re.compile(": make (gpu|data)")  # such a test runs there, where MPGD_NO_SKIPS is "all"
+# Such a test runs in that leg, where MPGD_NO_SKIPS is "all", or cannot run in this folder.
+OWN_LEG = re.compile(": make (gpu|data)|below a folder with a space")
 LEVEL = 1e-4 / 40  # of one statistical check: 1e-4 in all, over at most 40 of them
 
 

@@ -129,9 +129,9 @@ def paired_difference(first: BySeed, second: BySeed, worst: float = nan) -> Diff
     Without a ``worst`` its seed is left out.
 
     Examples:
-        >>> paired({1: 3.0, 2: 5.0}, {1: 2.0, 2: 4.0, 3: 9.0}).text(1)
+        >>> paired_difference({1: 3.0, 2: 5.0}, {1: 2.0, 2: 4.0, 3: 9.0}).text(1)
         '+1.0 [+1.0, +1.0]'
-        >>> found = paired({1: nan, 2: 5.0}, {1: 2.0, 2: 4.0}, worst=9.0)
+        >>> found = paired_difference({1: nan, 2: 5.0}, {1: 2.0, 2: 4.0}, worst=9.0)
         >>> found.mean, found.diverged
         (4.0, 1)
     """
