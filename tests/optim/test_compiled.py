@@ -93,7 +93,7 @@ def test_compiled_with_a_tensor_lr_the_orbits_are_the_same(variant: dict[str, An
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="inductor needs a C++ compiler")
 @pytest.mark.skipif(
-    " " in torch.__file__, reason="torch cannot compile below a folder with a space"
+    " " in torch.__file__, reason="inductor fails below a folder with a space"
 )
 @pytest.mark.filterwarnings("default")  # inductor's own
 @pytest.mark.usefixtures("_fresh_compiler")
