@@ -38,12 +38,12 @@ def reloaded(content: Any, folder: Path) -> Any:
 
 def setting_name(optimizer: Optimizer, name: str) -> str:
     """Return the name of a setting in the groups of an optimizer."""
-    return PREFIX + name if isinstance(optimizer, mpgd.Perturbed) else name
+    return PREFIX + name if isinstance(optimizer, mpgd.optim.Perturbed) else name
 
 
 def drivers_state(optimizer: Optimizer) -> dict[Any, Any]:
     """Return a copy of the drivers' part of the state."""
-    prefix = PREFIX if isinstance(optimizer, mpgd.Perturbed) else ""
+    prefix = PREFIX if isinstance(optimizer, mpgd.optim.Perturbed) else ""
     return {
         number: {key: v.clone() for key, v in values.items() if key.startswith(prefix)}
         for number, values in optimizer.state_dict()["state"].items()

@@ -170,7 +170,7 @@ TOGETHER: list[tuple[str, dict[str, Any], str, Any, str]] = [
 ]
 
 
-def of_torch(name: str, **settings: Any) -> tuple[list[nn.Parameter], mpgd.Perturbed]:
+def of_torch(name: str, **settings: Any) -> tuple[list[nn.Parameter], mpgd.optim.Perturbed]:
     params = [
         nn.Parameter(torch.linspace(0.1, 1.0, 6).reshape(shape)) for shape in ((2, 3), (3, 2))
     ]

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from mpgd import MPGD, ChaoticNoise, GaussianNoise, NoiseState, StableNoise, perturb
+from mpgd import MPGD, ChaoticNoise, GaussianNoise, StableNoise, perturb
 from mpgd.limits import ExpandingNoise
-from mpgd.noise import Noise
+from mpgd.noise import Noise, NoiseState
 from tests.optim.descents import LOUD, parameters
 from tests.optim.workers import run, same_bits, snapshot
 

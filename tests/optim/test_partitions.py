@@ -83,4 +83,4 @@ def test_what_fsdp1_does_not_say_is_refused(folder: Path) -> None:
     mixed, unnumbered = results(folder, "flat")[0]["errors"]
     assert "holds 6 tensors" in mixed
     assert "wrap the model with use_orig_params=True" in mixed
-    assert "call mpgd.number_parameters(model) on the wrapped model" in unnumbered
+    assert "call mpgd.optim.number_parameters(model) on the wrapped model" in unnumbered

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from mpgd import MPGD, perturb, stochastic_round
+from mpgd import MPGD, perturb
+from mpgd.optim import stochastic_round
 from tests.optim.descents import LOUD, PATHS, ends, parameters, resumed
 from tests.optim.transformer import losses
 from tests.optim.workers import run, same_bits, snapshot

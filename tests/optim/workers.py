@@ -291,7 +291,7 @@ def rounded_ends(settings: dict[str, Any], place: Callable[[Tensor, int], Tensor
         optimizer.step()
     wide = place(torch.linspace(1.0, 2.0, 35).view(7, 5), 0)
     drawn = mpgd.counter.normal(wide, seed=1, step=2)
-    return [*params, mpgd.stochastic_round(wide, torch.bfloat16, seed=1, step=2), drawn]
+    return [*params, mpgd.optim.stochastic_round(wide, torch.bfloat16, seed=1, step=2), drawn]
 
 
 def round_on_shards(rank: int, folder: str, jobs: list[dict[str, Any]]) -> Any:

@@ -152,7 +152,7 @@ def warn_if_large(number: int, group: Mapping[str, Any], settings: Settings) -> 
         f"the perturbation of group {number} is larger than its weights, whose root mean square is "
         f"{weights:.2g}: over {WATCHED_STEPS} steps it comes to about {long:.2g} times that, one "
         f"burst to {short:.2g} times; lower sigma and mu (or force and decay), see "
-        "mpgd.perturbation_sizes, or ignore mpgd.PerturbationWarning",
+        "mpgd.perturbation_sizes, or ignore mpgd.optim.PerturbationWarning",
         PerturbationWarning,
         stacklevel=level_of_user(),
     )

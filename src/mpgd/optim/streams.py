@@ -36,7 +36,7 @@ TURN: Final = _Turn()
 TEXT: Final = (
     "two optimizers that train at the same time have the same seed and stream, and so give "
     "different tensors the same noise: pass stream=, a name or a number of its own, to one of "
-    "them (or call mpgd.number_parameters on the model that they share)"
+    "them (or call mpgd.optim.number_parameters on the model that they share)"
 )
 
 

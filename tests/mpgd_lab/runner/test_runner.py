@@ -171,7 +171,7 @@ SHORT = """
 import sys
 from functools import partial
 from dataclasses import replace
-from mpgd import cli
+from mpgd_lab import cli
 from mpgd_lab.studies.valley import EXPERIMENT
 cli.load = lambda name: replace(EXPERIMENT, runs=partial(EXPERIMENT.runs, steps={steps}))
 sys.exit(cli.main(sys.argv[1:]))
@@ -319,7 +319,7 @@ def test_a_training_that_forgets_a_run_is_an_error(tmp_path: Path) -> None:
 
 
 def start_undisturbed(command: list[str], started: list[str]) -> None:
-    with processes._undisturbed():
+    with processes._signals_deferred():
         os.kill(os.getpid(), signal.SIGINT)
         started.append(subprocess.check_output(command, text=True))
 
