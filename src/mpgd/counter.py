@@ -21,7 +21,7 @@ from torch import Tensor
 
 from mpgd.noise import counter_hash as counter
 from mpgd.noise.memoryless import UNIT, integers
-from mpgd.optim.shards import like, local, place_of
+from mpgd.optim.distributed import like, local, place_of
 from mpgd.parameters import check_integer, check_seed
 
 DRIVER: Final = 5  # 0 to 3 are the noises and their twins, 4 is stochastic rounding

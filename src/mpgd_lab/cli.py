@@ -257,7 +257,7 @@ class Noise:
         with usage_errors():
             if self.plot and self.plot.suffix not in PLOTS:
                 raise ValueError(f"plot must end in {', '.join(PLOTS)}, got {str(self.plot)!r}")
-            noise = mpgd.ChaoticNoise(self.gamma, self.beta, self.signs)
+            noise = mpgd.ChaoticNoise(self.gamma, self.beta, signs=self.signs)
             if self.plot:
                 check_place(self.plot)
             numbers = describe(noise, self.steps, self.count, self.seed)

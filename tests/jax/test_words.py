@@ -62,7 +62,7 @@ def test_keys_are_torch_keys(parts: tuple[int, ...]) -> None:
 def test_words_and_values_are_the_references_and_torchs(
     gamma: float, beta: float, signs: str, x64: bool
 ) -> None:
-    torchs = ChaoticNoise(gamma, beta, signs)
+    torchs = ChaoticNoise(gamma, beta, signs=signs)
     theirs = torchs.init((500, 4), seed=SEED, tensor_id=2, driver_id=1)
     reference = expected.orbits(Reference(gamma, beta, signs), (500, 4), SEED, 2, 1)
     with jax.enable_x64(x64):

@@ -82,7 +82,7 @@ def odd_words(count: int) -> Any:
 def test_all_ways_have_the_words_of_the_reference(
     count: int, signs: str, dtype: Any, ways: dict[str, Any]
 ) -> None:
-    noise, reference = ChaoticNoise(0.6, 0.3, signs), Reference(0.6, 0.3, signs)
+    noise, reference = ChaoticNoise(0.6, 0.3, signs=signs), Reference(0.6, 0.3, signs)
     expected = odd_words(count)
     found = {name: (expected.copy(), np.zeros(count, dtype)) for name in ways}
     size = np.array([0, noise.laminar_value, noise.burst_value])

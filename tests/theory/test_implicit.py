@@ -238,9 +238,9 @@ def test_nothing_is_drawn_from_a_global_generator() -> None:
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"noise": ChaoticNoise(0.6, 0.5, "product")}, "hypothesis E v = 0 fails for .*'product'"),
+        ({"noise": ChaoticNoise(0.6, 0.5, signs="product")}, "hypothesis E v = 0 fails for .*'product'"),
         ({"noise": ChaoticNoise(0.6, first_sign="positive")}, "E v = 0 fails .*'positive'"),
-        ({"noise": (ChaoticNoise(0.6), ChaoticNoise(0.6, -1, "product"))}, "E v = 0 fails"),
+        ({"noise": (ChaoticNoise(0.6), ChaoticNoise(0.6, -1, signs="product"))}, "E v = 0 fails"),
         ({"loss": lambda x: x**2}, r"scalar tensor, got \(2,\)"),
         ({"loss": lambda x: 3.0}, "scalar tensor, got float"),
         ({"loss": lambda x: x.detach().sum()}, "graph back to x"),
@@ -269,7 +269,7 @@ def test_other_noises_are_refused() -> None:
 
 @pytest.mark.parametrize(
     "noise",
-    [ChaoticNoise(0.6, 0.0, "product"), ChaoticNoise(0.6, 1.0, "product", first_sign="positive")],
+    [ChaoticNoise(0.6, 0.0, signs="product"), ChaoticNoise(0.6, 1.0, "product", first_sign="positive")],
 )
 def test_signs_with_mean_zero_after_all_are_accepted(noise: ChaoticNoise) -> None:
     """At beta = 0 a product of signs is a fresh sign; at beta = 1 every sign is +1."""

@@ -66,7 +66,7 @@ class Settings:
         check_learning_rate(self.learning_rate)
         check_nonnegative("mu", self.mu)
         check_finite("sigma", self.sigma)
-        check_force(self._keywords)
+        check_force(self._keywords, self.sources)
         check_flag("symmetric", self.symmetric)
         check_flag("shared_multiplicative", self.shared_multiplicative)
         start = check_integer("start", self.start, 0, MOST_STEPS)
@@ -79,8 +79,7 @@ class Settings:
 
     @property
     def _keywords(self) -> dict[str, Any]:
-        names = ("mu", "sigma", "force", "decay")
-        return {"noise": "chaotic"} | {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in ("mu", "sigma", "force", "decay")}
 
     @cached_property
     def strengths(self) -> tuple[tuple[float, float], tuple[float, float]]:

@@ -101,6 +101,11 @@ class Noise:
         """The constants that all engines read."""
         return make_driver(self.gamma, self.beta, self.signs, self.longest)
 
+    @property
+    def laminar_value(self) -> float:
+        """The value c0 in a laminar phase."""
+        return self.driver.laminar_value
+
     def init(
         self,
         shape: int | tuple[int, ...] | Array,

@@ -97,7 +97,7 @@ class FastSlow:
         """
         mu, sigma = check_nonnegative("mu", mu), check_nonnegative("sigma", sigma)
         one, two = (
-            ChaoticNoise(g, b, signs, first_sign=first_sign)
+            ChaoticNoise(g, b, signs=signs, first_sign=first_sign)
             for g, b in zip(_pair("gamma", gamma), _pair("beta", beta), strict=True)
         )
         couplings: list[tuple[CouplingLike | ChangingField, DrivingNoise]] = []

@@ -13,7 +13,7 @@ Reference: Lim, Wan & Simsekli (2022), Section 3; Gottwald & Melbourne (2021).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from math import sqrt
 
@@ -46,6 +46,7 @@ from mpgd.parameters import (
     SIGN_RULES,
     check_beta,
     check_choice,
+    check_flag,
     check_gamma,
     check_integer,
     check_longest,
@@ -66,12 +67,13 @@ class ChaoticNoise:
         beta: the skewness of the limit, in [-1, 1].
         signs: ``"fresh"``: a new independent sign after each visit to Z. ``"product"``: the old
             sign times such a draw, as the paper prints it; for |beta| < 1 its limit is symmetric.
-        engine: ``"torch"``, ``"numba"`` or ``"triton"``; by default numba on a CPU and Triton on a
-            GPU, where they are installed.
         first_sign: ``"drawn"`` like all others, or ``"positive"`` as the paper prints it.
         longest: no laminar phase has more steps than this; None, the default, sets no bound. c1,
             the variance and the start are those of such orbits, so the mean is zero; c0 stays.
             Sums then have no heavy tail and tend to a normal law.
+        shared: as the multiplicative noise of an optimizer: one scalar driver for all coordinates.
+        engine: ``"torch"``, ``"numba"`` or ``"triton"``; by default numba on a CPU and Triton on a
+            GPU, where they are installed.
 
     Examples:
         >>> noise = ChaoticNoise(gamma=0.6, beta=0.5)
@@ -90,10 +92,12 @@ class ChaoticNoise:
 
     gamma: float
     beta: float = 0.0
+    _: KW_ONLY
     signs: str = "fresh"
-    engine: str | None = None
     first_sign: str = "drawn"
     longest: int | None = None
+    shared: bool = False
+    engine: str | None = field(default=None, repr=False)  # the bits do not depend on it
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "gamma", check_gamma(self.gamma))
@@ -102,6 +106,7 @@ class ChaoticNoise:
         check_choice("first_sign", self.first_sign, FIRST_SIGNS)
         check_engine(self.engine)
         object.__setattr__(self, "longest", check_longest(self.longest))
+        check_flag("shared", self.shared)
 
     @property
     def alpha(self) -> float:

@@ -20,7 +20,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 import torch
@@ -32,8 +32,16 @@ from mpgd.maps.tables import RETURN_ROW_BITS
 from mpgd.noise.counter_hash import flat_index, hash_elements, step_key_tensor, uniform
 from mpgd.noise.driver import Driver, Table
 from mpgd.noise.engines.tensor import lookup
+from mpgd.noise.protocol import Noise
 from mpgd.noise.state import NoiseState, new_state
-from mpgd.parameters import check_alpha, check_beta, check_integer, check_positive, check_shape
+from mpgd.parameters import (
+    check_alpha,
+    check_beta,
+    check_flag,
+    check_integer,
+    check_positive,
+    check_shape,
+)
 
 SECOND_SALT = 0x2545F4914F6CDD1D  # salt of the second uniform
 UNIT: Final = 2.0**-NORMAL_BITS  # what the integer 1 stands for
@@ -76,10 +84,11 @@ def integers(index: Tensor, key: Tensor | int, driver: Driver | None = None) -> 
 class MemorylessNoise(ABC):
     """What independent noises share; a subclass says how a hash becomes a value."""
 
-    @property
-    @abstractmethod
-    def exponent(self) -> float:
-        """Sums of k values grow like k^exponent."""
+    if TYPE_CHECKING:
+
+        @property
+        def exponent(self) -> float:
+            """Sums of k values grow like k^exponent; it is eta's power too."""
 
     @property
     def has_orbit(self) -> bool:
@@ -150,6 +159,9 @@ class GaussianNoise(MemorylessNoise):
 
     Args:
         variance: the variance, above 0.
+        exponent: the power of the step size in front of the noise. 1/2, the default, is that of
+            Langevin dynamics; `matched` takes the other noise's.
+        shared: as the multiplicative noise of an optimizer: one scalar driver for all coordinates.
 
     Examples:
         >>> noise = GaussianNoise(variance=4.0)
@@ -159,14 +171,29 @@ class GaussianNoise(MemorylessNoise):
     """
 
     variance: float = 1.0
+    exponent: float = 0.5
+    shared: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "variance", check_positive("variance", self.variance))
+        object.__setattr__(self, "exponent", check_positive("exponent", self.exponent))
+        check_flag("shared", self.shared)
 
-    @property
-    def exponent(self) -> float:
-        """Sums of k values grow like k^(1/2)."""
-        return 0.5
+    @classmethod
+    def matched(cls, noise: Noise, *, symmetric: bool = False) -> Self:
+        """Return the Gaussian of another noise's variance per step and power of the step size.
+
+        Args:
+            noise: such as ``ChaoticNoise(0.6)``.
+            symmetric: of the variance of a difference of two such noises.
+
+        Examples:
+            >>> from mpgd import ChaoticNoise
+            >>> noise = GaussianNoise.matched(ChaoticNoise(0.6))
+            >>> round(noise.variance, 4), noise.exponent
+            (1.0567, 0.6)
+        """
+        return cls(noise.spread(symmetric) ** 2, noise.exponent)
 
     def spread(self, twins: bool = False) -> float:
         """Return the standard deviation of a value, or of the difference of two."""

@@ -20,6 +20,7 @@ Import this module only where numba is installed.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import Any, Final
 
 import numpy as np
@@ -39,7 +40,8 @@ from mpgd.noise.engines.fused import (
 from mpgd.noise.engines.intrinsics import copy_past_cache, fence, pointer, prefetch
 from mpgd.noise.engines.normals import write_normals
 from mpgd.noise.engines.vectors import WIDE
-from mpgd.optim.kernel_rows import Row
+
+Row = namedtuple("Row", "x other orbit0 orbit1 orbit2 orbit3 length offset key turn buffer fresh")
 
 # The columns of a row, by name.
 X: Final = Row._fields.index("x")

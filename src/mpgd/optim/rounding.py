@@ -1,29 +1,44 @@
-"""Stochastic rounding of one tensor, and of what another optimizer wrote.
+"""Stochastic rounding: of one tensor, and of the half parameters of a perturbed optimizer.
 
-`stochastic_rounding` says how a number is rounded. Here the elements of a tensor are found, also of
-a DTensor, and the fastest engine is asked; all of them give the same bits.
+A step that is smaller than half of a parameter's last place is lost when it is rounded to nearest.
+Rounded stochastically it is right in the mean. So the inner step works on float32 stand-ins of the
+parameters, which are rounded into them and let go. The states of these parameters stay in float32.
+
+    torch's own optimizers    stand-ins of one bucket of parameters at a time
+    others                    stand-ins of all at once: they may look at all tensors together
+
+A bucket is to the inner optimizer all of its parameters. Entries that it changes in its groups,
+such as a step count, are put back before each bucket but the first, so that they change once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mpgd.noise import stochastic_rounding as rounding
-from mpgd.noise.counter_hash import flat_index, hash_elements, make_key, step_key
+from mpgd.noise.counter_hash import extend_key, flat_index, hash_elements, make_key, step_key
 from mpgd.noise.engines import kernel_for
 from mpgd.noise.engines.threads import in_parts
-from mpgd.optim.shards import like, local, place_of
+from mpgd.noise.stochastic_rounding import is_half
+from mpgd.optim.displacement import displace, next_shared
+from mpgd.optim.distributed import like, local, note_offset, offset_of, place_of
+from mpgd.optim.settings import Settings
+from mpgd.optim.state import ENTRIES
 from mpgd.parameters import check_integer, check_seed
+
+BUCKET: Final = 1 << 20  # elements whose stand-ins are there at a time
 
 
 def stochastic_round(
     x: Tensor, dtype: torch.dtype, *, seed: int, step: int, stream: int = 0
 ) -> Tensor:
-    """Return ``x`` in a half type, each element rounded up or down by chance and right in the mean.
+    """Return ``x`` in a half type, each element rounded stochastically, without bias.
 
     The chance is a function of (seed, stream, element, step) alone. So the result does not depend
     on the device, the number of threads, or how a DTensor is sharded.
@@ -69,3 +84,168 @@ def _by_numba(part: Tensor, dtype: torch.dtype, offset: int, key: int) -> Tensor
     kind = (offset, np.uint64(key % 2**64), dtype == torch.bfloat16)
     in_parts(part.numel(), partial(round_all, numbers, halves.view(np.uint16), *kind))
     return out
+
+
+# Half parameters of an optimizer -----------------------------------------------------------------
+
+
+class StandIn(NamedTuple):
+    """A half parameter, the float32 tensor that stands for it in a step, and that step's number."""
+
+    p: Tensor
+    x: nn.Parameter
+    step: int
+
+
+def is_needed(groups: list[dict[str, Any]], settings: list[Settings]) -> bool:
+    """Return whether an optimizer has half parameters that are rounded stochastically."""
+    return any(
+        each.rounds and any(is_half(local(p).dtype) for p in group["params"])
+        for group, each in zip(groups, settings, strict=True)
+    )
+
+
+def step(optimizer: Any, settings: list[Settings], *args: Any, **kwargs: Any) -> Any:
+    """Take one perturbed step of an optimizer, its half parameters through stand-ins."""
+    groups: list[dict[str, Any]] = optimizer.param_groups
+    losses: list[Any] = []
+    everyone = [group["params"] for group in groups]
+    shared = [
+        next_shared(optimizer._orbits[group["params"][0]], each)
+        if each.is_perturbed and group["params"] and float(group["lr"])
+        else None
+        for group, each in zip(groups, settings, strict=True)
+    ]
+    entries = [{k: v for k, v in group.items() if k != "params"} for group in groups]
+    try:
+        for bucket in list(_buckets(optimizer, everyone, settings)):
+            if losses:
+                for group, values in zip(groups, entries, strict=True):
+                    for name in group.keys() - values.keys() - {"params"}:
+                        del group[name]  # some make a count in their first step
+                    group.update(values)
+            losses.append(_step_bucket(optimizer, settings, bucket, shared, args, kwargs))
+    finally:
+        for group, params in zip(groups, everyone, strict=True):
+            group["params"] = params
+    return losses[0] if losses else None
+
+
+def _buckets(
+    optimizer: Any, everyone: list[list[Tensor]], settings: list[Settings]
+) -> Iterator[list[list[Tensor]]]:
+    """Yield buckets, each a list of parameters for every group; those in full precision first."""
+    halves: list[tuple[int, Tensor]] = []
+    full: list[list[Tensor]] = [[] for _ in everyone]
+    for number, (params, each) in enumerate(zip(everyone, settings, strict=True)):
+        for p in params:
+            if p.grad is None or not (each.rounds and is_half(local(p).dtype)):
+                full[number].append(p)
+            else:
+                halves.append((number, p))
+    if any(full):
+        yield full
+    room = BUCKET if optimizer._bare is not None else None
+    bucket: list[list[Tensor]] = [[] for _ in everyone]
+    size = 0
+    for number, p in halves:
+        if size and room is not None and size + local(p).numel() > room:
+            yield bucket
+            bucket, size = [[] for _ in everyone], 0
+        bucket[number].append(p)
+        size += local(p).numel()
+    if size:
+        yield bucket
+
+
+def _step_bucket(
+    optimizer: Any,
+    settings: list[Settings],
+    bucket: list[list[Tensor]],
+    shared: list[float | None],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    stand_ins: list[StandIn] = []
+    for group, each, params, m in zip(
+        optimizer.param_groups, settings, bucket, shared, strict=True
+    ):
+        rounded = [p for p in params if p.grad is not None and each.rounds]
+        rounded = [p for p in rounded if is_half(local(p).dtype)]
+        own = {p: _stand_in(optimizer, p) for p in rounded}
+        stand_ins += own.values()
+        group["params"] = [own[p].x if p in own else p for p in params]
+        eta = float(group["lr"])
+        if eta and each.is_perturbed:
+            moved = [p for p in params if p.grad is not None]
+            targets = [
+                optimizer._target(p, each, local(own[p].x).detach() if p in own else None)
+                for p in moved
+            ]
+            with torch.no_grad():
+                displace(targets, each, eta, m)
+            optimizer.count_steps(moved)
+        elif eta:
+            optimizer.count_steps(rounded)
+    closure = args[0] if args else None
+    if closure is not None:
+        closure.params = [p for group in optimizer.param_groups for p in group["params"]]
+        closure.closure = _refuse_second_call
+        closure.note()
+    try:
+        return optimizer._inner_step(*args, **kwargs)
+    finally:
+        with torch.no_grad():
+            for each_one in stand_ins:
+                _write_back(optimizer, each_one)
+
+
+def _refuse_second_call() -> None:
+    raise RuntimeError(
+        'rounding="stochastic" cannot serve an optimizer that evaluates its closure more than once'
+    )
+
+
+def _stand_in(optimizer: Any, p: Tensor) -> StandIn:
+    """Return the float32 stand-in of a parameter, which has its state from now on."""
+    x = nn.Parameter(p.detach().float(), p.requires_grad)
+    assert p.grad is not None
+    x.grad = p.grad.float()
+    if offset_of(p):
+        note_offset(x, offset_of(p))
+    if p in optimizer.state:
+        optimizer.state[x] = {name: _wide(value) for name, value in optimizer.state.pop(p).items()}
+    return StandIn(p, x, int(optimizer._orbits[p]["step"]))
+
+
+def _wide(value: Any) -> Any:
+    is_low = isinstance(value, Tensor) and is_half(value.dtype)
+    return value.float() if is_low else value
+
+
+def _write_back(optimizer: Any, stand_in: StandIn) -> None:
+    """Round a stand-in into its parameter, and give the parameter its state back."""
+    p, x, turn = stand_in
+    settings = next(
+        optimizer._cache.of(number, group)
+        for number, group in enumerate(optimizer.param_groups)
+        if any(each is x for each in group["params"])
+    )
+    key = step_key(extend_key(optimizer._key_of(p, settings), rounding.DRIVER), turn)
+    local(p).copy_(round_part(x, local(p).dtype, key))
+    if x in optimizer.state:
+        optimizer.state[p] = optimizer.state.pop(x)
+
+
+def keep_float32(optimizer: Any, saved: dict[str, Any], keywords: Any) -> None:
+    """Put float32 states of half parameters back after torch has loaded and cast them."""
+    rounds = [own["rounding"] == "stochastic" for own in keywords or []]
+    groups = zip(optimizer.param_groups, saved.get("param_groups", ()), rounds, strict=False)
+    for group, packed, is_stochastic in groups:
+        for p, name in zip(group["params"], packed["params"], strict=True):
+            values = saved["state"].get(name, {})
+            if is_stochastic and is_half(local(p).dtype) and isinstance(values, dict):
+                for key, value in values.items():
+                    is_wide = isinstance(value, Tensor) and value.dtype == torch.float32
+                    if is_wide and key != "step" and key not in ENTRIES:
+                        optimizer.state[p][key] = value.detach().to(p.device, copy=True)

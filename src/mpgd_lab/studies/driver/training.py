@@ -29,7 +29,7 @@ LENGTHS: Final = np.unique(np.geomspace(1, 1e5, 31).astype(int))
 def noise_of(task: Run) -> ChaoticNoise:
     """Return the noise a run is about."""
     h = task.hyperparameters
-    return ChaoticNoise(h["gamma"], h["beta"], task.scheme, first_sign=h["first_sign"])
+    return ChaoticNoise(h["gamma"], h["beta"], signs=task.scheme, first_sign=h["first_sign"])
 
 
 def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:

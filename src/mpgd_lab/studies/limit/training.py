@@ -44,7 +44,7 @@ def work(task: Run) -> Found:
 def driver_error(task: Run) -> Found:
     """Return the KS distance of the driver's sums to their limit, on orbits MPGD does not use."""
     h = task.hyperparameters
-    noise = ChaoticNoise(GAMMA, h["beta"], task.scheme, first_sign=FIRST_SIGN[task.scheme])
+    noise = ChaoticNoise(GAMMA, h["beta"], signs=task.scheme, first_sign=FIRST_SIGN[task.scheme])
     sums = np.sort(noise.birkhoff(h["m"], h["reference"], task.seed + 2).numpy())
     return {"ks": ks_distance(sums, limit_law(noise))}, {}
 
@@ -55,7 +55,7 @@ def compare(task: Run) -> Found:
     system = _mpgd(h["loss"], h["kind"], h["beta"], task.scheme)
     x0 = LOSSES[h["loss"]].x0
     x = _scaled(system.simulate(x0, h["m"], TIMES[-1], h["paths"], task.seed, TIMES).x)
-    limit = limit_law(ChaoticNoise(GAMMA, h["beta"], task.scheme)).beta
+    limit = limit_law(ChaoticNoise(GAMMA, h["beta"], signs=task.scheme)).beta
     targets = {"": limit} if limit == h["beta"] else {"": limit, "claimed_": h["beta"]}
     curves: dict[str, Any] = {"times": TIMES}
     for prefix, beta in targets.items():

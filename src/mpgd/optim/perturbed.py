@@ -1,0 +1,152 @@
+"""A perturbation in front of any torch optimizer.
+
+    perturbed(AdamW)           a subclass of AdamW whose steps are perturbed
+    perturb(optimizer, ...)    the same object, now of that class
+
+`mpgd.optim.mechanism` has the functions that the subclass gets.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Final
+
+import torch
+from torch.optim import Optimizer
+
+from mpgd.optim.mechanism import CLASSES, Perturbed
+from mpgd.optim.settings import NAMES, Keywords, refuse_unknown
+
+RECIPE: Final = ("strength", "steps")
+KEYWORDS: Final = (*RECIPE, *NAMES)
+
+
+def perturbed(inner: type[Optimizer], /) -> Any:
+    """Return the subclass of an optimizer's class whose steps are perturbed.
+
+    For clients that build an optimizer by its class: the Trainer of transformers, LightningCLI,
+    configurations. It takes the arguments of ``inner`` and the keywords of `mpgd.perturb`. Where
+    both have a keyword of one name, it is the inner one's, and the perturbation's are given as a
+    dictionary, ``perturbation={...}``. The same inner class always gives the same class.
+
+    Examples:
+        >>> PerturbedAdamW = perturbed(torch.optim.AdamW)
+        >>> optimizer = PerturbedAdamW([torch.nn.Parameter(torch.ones(2))], lr=1e-3, force=0.1)
+        >>> isinstance(optimizer, torch.optim.AdamW), PerturbedAdamW.__name__
+        (True, 'PerturbedAdamW')
+    """
+    if inner in CLASSES:
+        return CLASSES[inner]
+    if not (isinstance(inner, type) and issubclass(inner, Optimizer)):
+        raise TypeError(f"inner must be a class of torch optimizers, got {inner!r}")
+    if issubclass(inner, Perturbed):
+        raise ValueError(f"inner is {inner.__name__}, which is perturbed already")
+    theirs = inspect.signature(inner).parameters
+    mine = [name for name in KEYWORDS if name not in theirs]
+
+    def start(
+        self: Any, *given: Any, perturbation: dict[str, Any] | None = None, **keywords: Any
+    ) -> None:
+        own = {name: keywords.pop(name) for name in mine if name in keywords}
+        refuse_unknown(perturbation or {}, KEYWORDS)
+        if twice := own.keys() & (perturbation or {}).keys():
+            raise TypeError(f"{sorted(twice)} are given twice")
+        inner.__init__(self, *given, **keywords)
+        self._begin(own | (perturbation or {}))
+
+    parameter = inspect.Parameter
+    variable = (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    listed = [p.replace(annotation=parameter.empty) for p in theirs.values()]
+    listed = [p for p in listed if p.kind not in variable]
+    defaults = vars(Keywords()) | dict.fromkeys(RECIPE)
+    listed += [parameter(n, parameter.KEYWORD_ONLY, default=defaults[n]) for n in mine]
+    listed += [parameter("perturbation", parameter.KEYWORD_ONLY, default=None)]
+    own = [parameter("self", parameter.POSITIONAL_ONLY), *listed]
+    start.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
+    is_torchs = inner.__module__.startswith("torch.optim.")
+    members: dict[str, Any] = {
+        "__init__": start,
+        "_bare": staticmethod(inspect.unwrap(inner.step)) if is_torchs else None,
+        "__module__": "mpgd.optim",
+        "__qualname__": f"Perturbed{inner.__qualname__}",
+        "__doc__": f"`{inner.__name__}` whose parameters are perturbed before each step.",
+    }
+    metaclass: Any = type(inner)
+    made = install(metaclass(f"Perturbed{inner.__name__}", (inner,), members))
+    return CLASSES.setdefault(inner, made)
+
+
+def install(made: Any) -> Any:
+    """Put the functions of `Perturbed` into a direct subclass of an optimizer's class."""
+    made._inner = made.__bases__[0]
+    for name, member in vars(Perturbed).items():
+        is_function = callable(member) or isinstance(member, (property, staticmethod))
+        if (is_function or name in ("_prefix", "_bare")) and name not in vars(made):
+            setattr(made, name, member)
+    Perturbed.register(made)
+    return made
+
+
+def find_class(name: str) -> Any:
+    """Return the perturbed class of one of torch's optimizers, ``"PerturbedAdamW"`` say."""
+    inner = getattr(torch.optim, name.removeprefix("Perturbed"), None)
+    if not name.startswith("Perturbed") or not isinstance(inner, type) or inner is Optimizer:
+        raise AttributeError(f"module 'mpgd.optim' has no attribute {name!r}")
+    return perturbed(inner)
+
+
+def perturb(
+    optimizer: Optimizer,
+    *,
+    strength: float | None = None,
+    steps: int | None = None,
+    **keywords: Any,
+) -> Any:
+    """Perturb the steps of an optimizer: the same object, of a subclass of its class.
+
+    Before each step every parameter with a gradient is displaced, x <- x - m x + n with
+    m = mu lr^gamma v1 and n = sigma lr^gamma v2; then the optimizer takes its own step. All it was
+    before it still is: an instance of its class, with its state, groups, hooks and schedulers. Its
+    checkpoints have further entries named ``perturbation.…``; a plain checkpoint of it loads too.
+
+    Args:
+        optimizer: any torch optimizer.
+        strength: how far a typical weight is pushed over the whole training, in units of the
+            weights' root mean square; 0.2 did no harm in our studies. It sets ``force`` and
+            ``stop``, and needs ``steps``.
+        steps: how many steps the training takes.
+        **keywords: of the perturbation, as `mpgd.MPGD` describes them: ``force, decay, sigma, mu,
+            gamma, beta, symmetric, noise, start, stop, seed, rounding, engine``.
+
+    Examples:
+        >>> model = torch.nn.Linear(3, 1)
+        >>> optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        >>> optimizer = perturb(optimizer, strength=0.2, steps=3000)
+        >>> isinstance(optimizer, torch.optim.AdamW)
+        True
+    """
+    if isinstance(optimizer, Perturbed):
+        raise ValueError("optimizer is perturbed already: change the settings in its groups")
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"optimizer must be a torch optimizer, got {type(optimizer).__name__}")
+    refuse_unknown(keywords, KEYWORDS)
+    kind, replaced = type(optimizer), vars(optimizer).get("step")
+    if replaced is not None and not getattr(replaced, "_wrapped_by_lr_sched", False):
+        raise ValueError("optimizer.step was replaced in this object: perturb it before that")
+    made: type = perturbed(kind)
+    try:
+        optimizer.__class__ = made
+    except TypeError as error:
+        raise TypeError(
+            f"the class of this {kind.__name__} cannot be set ({error}): build it as "
+            f"perturbed({kind.__name__})(...)"
+        ) from error
+    vars(optimizer).pop("step", None)  # a scheduler's wrapper around the old one
+    try:
+        optimizer._begin(keywords | {"strength": strength, "steps": steps})  # type: ignore[attr-defined]
+    except Exception:
+        optimizer.__class__ = kind
+        if replaced is not None:
+            optimizer.step = replaced  # type: ignore[method-assign]
+        raise
+    return optimizer
