@@ -26,7 +26,8 @@ import torch
 from numpy.typing import NDArray
 from tests.noise.integer_reference import Reference
 
-from mpgd import ChaoticNoise, NoiseState
+from mpgd import ChaoticNoise
+from mpgd.noise import NoiseState
 from mpgd.noise.counter_hash import make_key, step_key
 from mpgd.noise.engines import fused
 

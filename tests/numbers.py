@@ -14,7 +14,8 @@ from torch import nn
 
 import mpgd
 from mpgd import ChaoticNoise, GaussianNoise, StableLaw, StableNoise, ThalerMap
-from mpgd.limits import Linear, coarsen, distances_in_law
+from mpgd.limits import Linear, coarsen, distances_in_law, p_variation, skorokhod_distance
+from mpgd.theory import worst_gap
 
 TINY, HUGE = 5e-324, 1e308  # the smallest double, and one near the largest
 RNG = np.random.default_rng(0)
@@ -69,18 +70,18 @@ def diameter(u: np.ndarray) -> float:
 
 ANSWERS: dict[str, Answer] = {
     # paths
-    "p_variation, p 2000": (lambda: mpgd.p_variation([0.0, 1.0], 2000.0), 1.0),
-    "p_variation, p 2000, plane": (lambda: mpgd.p_variation(WALK, 2000.0), diameter(WALK)),
-    "p_variation, p 1e6": (lambda: mpgd.p_variation([0.0, 3.0, 1.0], 1e6), 3.0),
-    "p_variation, p 1e300": (lambda: mpgd.p_variation(WALK, 1e300), diameter(WALK)),
-    "p_variation, p huge, constant": (lambda: mpgd.p_variation([[1.0, 2.0]] * 3, 1e9), 0.0),
-    "p_variation, tiny": (lambda: mpgd.p_variation([0.0, TINY, 0.0], 3.0), TINY),
-    "p_variation, huge": (lambda: mpgd.p_variation([0.0, HUGE], 3.0), HUGE),
-    "p_variation, -huge to huge": (lambda: mpgd.p_variation([-HUGE / 2, HUGE / 2], 3.0), HUGE),
-    "p_variation, tiny, plane": (lambda: mpgd.p_variation([[0.0, 0.0], [0.0, TINY]], 2.5), TINY),
-    "skorokhod, huge": (lambda: mpgd.skorokhod_distance([0.0, HUGE], [0.0, 0.0]), HUGE),
-    "skorokhod J1, huge": (lambda: mpgd.skorokhod_distance([0.0, HUGE], [0.0, 0.0], "J1"), HUGE),
-    "skorokhod, 1e-150": (lambda: mpgd.skorokhod_distance([0.0, 1e-150], [0.0, 0.0]), 1e-150),
+    "p_variation, p 2000": (lambda: p_variation([0.0, 1.0], 2000.0), 1.0),
+    "p_variation, p 2000, plane": (lambda: p_variation(WALK, 2000.0), diameter(WALK)),
+    "p_variation, p 1e6": (lambda: p_variation([0.0, 3.0, 1.0], 1e6), 3.0),
+    "p_variation, p 1e300": (lambda: p_variation(WALK, 1e300), diameter(WALK)),
+    "p_variation, p huge, constant": (lambda: p_variation([[1.0, 2.0]] * 3, 1e9), 0.0),
+    "p_variation, tiny": (lambda: p_variation([0.0, TINY, 0.0], 3.0), TINY),
+    "p_variation, huge": (lambda: p_variation([0.0, HUGE], 3.0), HUGE),
+    "p_variation, -huge to huge": (lambda: p_variation([-HUGE / 2, HUGE / 2], 3.0), HUGE),
+    "p_variation, tiny, plane": (lambda: p_variation([[0.0, 0.0], [0.0, TINY]], 2.5), TINY),
+    "skorokhod, huge": (lambda: skorokhod_distance([0.0, HUGE], [0.0, 0.0]), HUGE),
+    "skorokhod J1, huge": (lambda: skorokhod_distance([0.0, HUGE], [0.0, 0.0], "J1"), HUGE),
+    "skorokhod, 1e-150": (lambda: skorokhod_distance([0.0, 1e-150], [0.0, 0.0]), 1e-150),
     "distances, tiny": (
         lambda: distances([0.0, 4 * TINY], [0.0, 0.0]),
         [0.5, 2 * TINY, (2 * TINY) ** 0.5],
@@ -113,8 +114,8 @@ ANSWERS: dict[str, Answer] = {
         lambda: mpgd.trajectory_dimension(2.0**-1000 * WALK).value,
         mpgd.trajectory_dimension(WALK).value,
     ),
-    "worst_gap, huge": (lambda: mpgd.worst_gap([0.0, HUGE], [HUGE, 0.0]).value, HUGE),
-    "worst_gap, tiny": (lambda: mpgd.worst_gap([0.0, TINY], [TINY, 0.0]).value, TINY),
+    "worst_gap, huge": (lambda: worst_gap([0.0, HUGE], [HUGE, 0.0]).value, HUGE),
+    "worst_gap, tiny": (lambda: worst_gap([0.0, TINY], [TINY, 0.0]).value, TINY),
     "bound, huge": (lambda: bound(lipschitz=HUGE), HUGE),
     "bound, tiny": (lambda: bound(mutual_information=TINY), (TINY / 4) ** 0.5),
     # the map: T(y) = y + y^(1 + 1/gamma)..., A(y) ~ y^(-1/alpha) alpha as y -> 0
@@ -169,9 +170,9 @@ ANSWERS: dict[str, Answer] = {
 }
 
 REFUSALS: dict[str, Refusal] = {
-    "p_variation, empty": (lambda: mpgd.p_variation([], 2.0), ValueError, "must have a point"),
-    "p_variation, infinite p": (lambda: mpgd.p_variation([0.0], np.inf), ValueError, "p must be"),
-    "skorokhod, empty": (lambda: mpgd.skorokhod_distance([], []), ValueError, "must have a point"),
+    "p_variation, empty": (lambda: p_variation([], 2.0), ValueError, "must have a point"),
+    "p_variation, infinite p": (lambda: p_variation([0.0], np.inf), ValueError, "p must be"),
+    "skorokhod, empty": (lambda: skorokhod_distance([], []), ValueError, "must have a point"),
     "distances, empty": (lambda: distances([], []), ValueError, "x must have a point"),
     "tail_index, empty": (lambda: mpgd.tail_index([]), ValueError, r"samples .* got \(0,\)"),
     "tail_index, all one": (lambda: mpgd.tail_index([TINY] * 200), ValueError, "must vary"),
@@ -185,7 +186,7 @@ REFUSALS: dict[str, Refusal] = {
         ValueError,
         "points must differ",
     ),
-    "worst_gap, empty": (lambda: mpgd.worst_gap([], []), ValueError, "one entry per step"),
+    "worst_gap, empty": (lambda: worst_gap([], []), ValueError, "one entry per step"),
     "map, 0": (lambda: MAP(0.0), ValueError, r"y must lie in \(0, 1\], got 0.0"),
     "map, huge": (lambda: MAP(HUGE), ValueError, r"y must lie in \(0, 1\], got 1e\+308"),
     "abel_inverse, negative": (lambda: MAP.abel_inverse(-TINY), ValueError, "s must be at least 0"),

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mpgd import PerturbationWarning
+from mpgd.optim import PerturbationWarning
 from mpgd_lab import cli, endings
 from mpgd_lab.catalogue import EXPERIMENTS
 

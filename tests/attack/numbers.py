@@ -11,7 +11,7 @@ import pytest
 from tests.numbers import ANSWERS, LAW, REFUSALS
 
 import mpgd
-from mpgd.limits import distances_in_law
+from mpgd.limits import distances_in_law, p_variation
 
 RANDOM = 160
 
@@ -49,14 +49,14 @@ def path_of(dice: random.Random) -> np.ndarray:
 def variation_scales(dice: random.Random) -> bool:
     """|2^k u|_p = 2^k |u|_p, for p up to 10^6."""
     u, p, k = path_of(dice), 10.0 ** dice.uniform(0, 6), dice.randrange(-1000, 1000)
-    return mpgd.p_variation(np.ldexp(u, k), p) == np.ldexp(mpgd.p_variation(u, p), k)
+    return p_variation(np.ldexp(u, k), p) == np.ldexp(p_variation(u, p), k)
 
 
 def variation_falls(dice: random.Random) -> bool:
     """|u|_p falls in p, and is at least the largest increment."""
     u = path_of(dice)
     p = sorted(10.0 ** dice.uniform(0, 8) for _ in range(5))
-    values = [mpgd.p_variation(u, each) for each in p]
+    values = [p_variation(u, each) for each in p]
     largest = np.linalg.norm(u[:, None] - u[None], axis=2).max()
     rounding = 1 + 1e-12
     return values[-1] * rounding >= largest and all(a * rounding >= b for a, b in pairwise(values))

@@ -50,7 +50,7 @@ def test_the_trainer_builds_a_perturbed_class(tmp_path: Path) -> None:
     )
     built = trainer.optimizer
     built = getattr(built, "optimizer", built)  # accelerate's wrapper is around it
-    assert isinstance(built, mpgd.Perturbed)
+    assert isinstance(built, mpgd.optim.Perturbed)
     assert type(built.inner) is torch.optim.AdamW
     assert len(built.param_groups) == 2  # with weight decay and without
     assert not torch.equal(page.weights(trainer.model)[0], page.weights(plain.model)[0])

@@ -36,7 +36,7 @@ def same(ours: Any, theirs: torch.Tensor) -> bool:
 def test_the_bits_are_those_of_torch(ours: Any, theirs: torch.dtype) -> None:
     x = numbers()
     found = jax.jit(lambda x: stochastic_round(x, ours, seed=3, step=2, stream=1))(jnp.asarray(x))
-    expected = mpgd.stochastic_round(torch.from_numpy(x), theirs, seed=3, step=2, stream=1)
+    expected = mpgd.optim.stochastic_round(torch.from_numpy(x), theirs, seed=3, step=2, stream=1)
     assert same(found, expected)
     assert not same(jnp.asarray(x).astype(ours), expected)  # the check can fail
 

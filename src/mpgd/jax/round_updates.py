@@ -43,7 +43,7 @@ def stochastic_round(
 ) -> Array:
     """Return ``x`` in a half type, each element rounded up or down by chance and right in the mean.
 
-    The bits are those of `mpgd.stochastic_round`.
+    The bits are those of `mpgd.optim.stochastic_round`.
 
     Args:
         x: a float32 array.
