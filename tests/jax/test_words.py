@@ -127,6 +127,8 @@ def test_a_stream_is_torchs(stream: int | str | None) -> None:
     seed = counter.seed_of(SEED, stream)
     if stream is not None:
         assert number(pairs.seed_of(SEED, stream)) == seed  # type: ignore[arg-type]
-    state = mpgd_transformation(0.1, sigma=0.2, seed=SEED, stream=stream).init(jnp.ones(50))
+    state = mpgd_transformation(
+        0.1, sigma=0.2, seed=SEED if stream is None else (SEED, stream)
+    ).init(jnp.ones(50))
     expected_words = ChaoticNoise(0.6).init(50, seed, driver_id=1).word
     assert np.array_equal(np.asarray(state.words["additive"]), expected_words.numpy())

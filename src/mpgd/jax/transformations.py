@@ -2,14 +2,16 @@
 
     x' = x - eta grad(x) - mu eta^gamma1 v1 x + sigma eta^gamma2 v2          (coordinatewise)
 
-All terms use the old x. v1 and v2 are the values of the multiplicative and the additive noise, in
-the symmetric variant differences of two independent ones.
+An inner transformation is given x with the perturbation already in it. v1 and v2 are the values of
+the multiplicative and the additive noise, in the symmetric variant differences of two.
 
 Reference: Lim, Wan & Simsekli (2022), equation (8); the symmetric variant is equation (11).
 """
 
 from __future__ import annotations
 
+import difflib
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import jax
@@ -17,7 +19,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from mpgd.jax.keywords import LearningRate, Number, Settings
+from mpgd.jax.keywords import LearningRate, Settings
 from mpgd.jax.perturbation import PerturbationState, displace, new_state, precision_of
 from mpgd.jax.round_updates import round_updates
 
@@ -39,26 +41,7 @@ class PerturbedState(NamedTuple):
     perturbation: PerturbationState
 
 
-def mpgd(
-    learning_rate: LearningRate,
-    mu: float = 0.0,
-    sigma: float = 0.0,
-    gamma: Number = 0.6,
-    beta: Number = 0.0,
-    *,
-    symmetric: bool = False,
-    signs: str = "fresh",
-    first_sign: str = "drawn",
-    shared_multiplicative: bool = False,
-    start: int = 0,
-    stop: int | None = None,
-    seed: int | Array = 0,
-    longest: int | None = None,
-    force: float | None = None,
-    decay: float | None = None,
-    stream: int | str | None = None,
-    rounding: str = "nearest",
-) -> optax.GradientTransformationExtraArgs:
+def mpgd(learning_rate: LearningRate, **keywords: Any) -> optax.GradientTransformationExtraArgs:
     """Return gradient descent with chaotic, heavy-tailed perturbations.
 
     The noise has the words of `mpgd.MPGD` in every bit, if leaf k here, in the order of
@@ -68,25 +51,22 @@ def mpgd(
 
     Args:
         learning_rate: eta, a number or a schedule. At 0 nothing changes and the orbits wait.
-        mu: the size of the multiplicative perturbation.
-        sigma: the size of the additive one.
-        gamma: the exponent of the noise, a number or a pair (multiplicative, additive).
-        beta: its skewness, a number or such a pair.
-        symmetric: take differences of two independent drivers.
-        signs: the rule of the signs, ``"fresh"`` or ``"product"``.
-        first_sign: ``"drawn"`` or ``"positive"``.
-        shared_multiplicative: one scalar multiplicative driver for all coordinates.
-        start: the first step that is perturbed.
-        stop: the first step that is not any more.
-        seed: of the noise; an array of one integer too, so that `jax.vmap` can go over many.
-        longest: no laminar phase has more steps than this; None sets no bound.
-        force: instead of sigma: a step pushes by force eta v2/c0, in units of the gradient,
-            whatever eta is; with symmetric by up to twice that.
-        decay: instead of mu: the weight decay, or growth, of a laminar phase.
-        stream: a name or number; trees of one training with other streams have other noise.
-        rounding: of bfloat16 and float16 parameters, ``"nearest"`` or ``"stochastic"``, by the same
-            chances as in torch. The updates are then such that `optax.apply_updates` ends at a
-            neighbour of the float32 result that was chosen by chance.
+        **keywords: of the perturbation:
+
+            - ``force``: in a laminar phase every coordinate feels this force, in units of the
+              gradient, whatever eta is. Or ``sigma``: the size of the additive perturbation.
+            - ``decay``: the weight decay, or growth, of a laminar phase. Or ``mu``: the size of
+              the multiplicative perturbation.
+            - ``gamma``: the exponent of the noise, 0.6, or a pair (multiplicative, additive).
+            - ``beta``: its skewness, 0, or such a pair.
+            - ``symmetric``: take differences of two independent drivers.
+            - ``noise``: a noise made by `mpgd.jax.noise`, or a pair, instead of gamma and beta.
+            - ``start``, ``stop``: the first step that is perturbed, the first that is not any more.
+            - ``seed``: an integer, an array of one, so that `jax.vmap` can go over many, a
+              `jax.random.key`, or (integer, name) for a stream of its own.
+            - ``rounding``: of bfloat16 and float16 parameters, ``"nearest"`` or ``"stochastic"``,
+              with the same random numbers as in torch. The updates are then such that
+              `optax.apply_updates` ends at the rounded number.
 
     Its ``update`` needs the parameters. Where they are blocks of larger arrays, as in
     `jax.shard_map`, it also needs ``index``, a tree of `mpgd.jax.element_index`.
@@ -100,25 +80,7 @@ def mpgd(
         >>> optax.apply_updates(params, updates)["w"].shape
         (3,)
     """
-    settings = Settings(
-        learning_rate,
-        mu,
-        sigma,
-        gamma,
-        beta,
-        symmetric,
-        signs,
-        first_sign,
-        shared_multiplicative,
-        start,
-        stop,
-        seed,
-        longest,
-        force,
-        decay,
-        stream,
-        rounding,
-    )
+    settings = _settings(learning_rate, keywords)
 
     def init(params: Any) -> PerturbationState:
         return new_state(settings, params)
@@ -136,48 +98,15 @@ def mpgd(
 
 
 def perturb(
-    inner: optax.GradientTransformation,
-    learning_rate: LearningRate,
-    mu: float = 0.0,
-    sigma: float = 0.0,
-    gamma: Number = 0.6,
-    beta: Number = 0.0,
-    *,
-    symmetric: bool = False,
-    signs: str = "fresh",
-    first_sign: str = "drawn",
-    shared_multiplicative: bool = False,
-    start: int = 0,
-    stop: int | None = None,
-    seed: int | Array = 0,
-    longest: int | None = None,
-    force: float | None = None,
-    decay: float | None = None,
-    stream: int | str | None = None,
-    rounding: str = "nearest",
+    inner: optax.GradientTransformation, learning_rate: LearningRate, **keywords: Any
 ) -> optax.GradientTransformationExtraArgs:
-    """Return ``inner`` with the same perturbation added to its updates.
+    """Return ``inner`` whose parameters are perturbed before each of its updates.
 
     Args:
         inner: any optax transformation that ends in updates to be added to the parameters.
         learning_rate: eta in front of the perturbation, a number or a schedule: the one given to
             ``inner``, which does not show it.
-        mu: as all that follow, the keywords of `mpgd.jax.mpgd`.
-        sigma: the size of the additive perturbation.
-        gamma: the exponent of the noise.
-        beta: its skewness.
-        symmetric: take differences of two independent drivers.
-        signs: the rule of the signs.
-        first_sign: how the first sign is found.
-        shared_multiplicative: one scalar multiplicative driver for all coordinates.
-        start: the first step that is perturbed.
-        stop: the first step that is not any more.
-        seed: of the noise.
-        longest: the most steps a laminar phase has.
-        force: instead of sigma: the push of a laminar phase, in units of the inner update over eta.
-        decay: instead of mu: the weight decay of a laminar phase, in such units.
-        stream: a name or number; trees of one training with other streams have other noise.
-        rounding: of bfloat16 and float16 parameters.
+        **keywords: those of `mpgd.jax.mpgd`.
 
     Examples:
         >>> optimizer = perturb(optax.adam(1e-3), 1e-3, sigma=0.01)
@@ -187,25 +116,7 @@ def perturb(
         >>> updates.shape
         (3,)
     """
-    settings = Settings(
-        learning_rate,
-        mu,
-        sigma,
-        gamma,
-        beta,
-        symmetric,
-        signs,
-        first_sign,
-        shared_multiplicative,
-        start,
-        stop,
-        seed,
-        longest,
-        force,
-        decay,
-        stream,
-        rounding,
-    )
+    settings = _settings(learning_rate, keywords)
     inside = optax.with_extra_args_support(inner)
 
     def init(params: Any) -> PerturbedState:
@@ -216,13 +127,23 @@ def perturb(
     ) -> tuple[Any, PerturbedState]:
         _check_given(params)
         orbits = state.perturbation
-        eta = settings.eta(orbits.count)
-        updates, own = inside.update(grads, state.inner, params, **extra)
-        moved, following = displace(settings, orbits, params, eta, index)
+        moved, following = displace(settings, orbits, params, settings.eta(orbits.count), index)
+        pushed = params if moved is None else optax.apply_updates(params, moved)
+        updates, own = inside.update(grads, state.inner, pushed, **extra)
         updates = round_updates(settings, orbits, params, _sum(updates, moved), index)
         return updates, PerturbedState(own, following)
 
     return optax.GradientTransformationExtraArgs(init, update)
+
+
+def _settings(learning_rate: LearningRate, keywords: dict[str, Any]) -> Settings:
+    """Return the keywords as one value; one that is unknown is answered with the nearest."""
+    known = [field.name for field in fields(Settings) if field.name != "learning_rate"]
+    for name in keywords.keys() - set(known):
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(known)}"
+        raise TypeError(f"the perturbation has no keyword {name!r}; {hint}")
+    return Settings(learning_rate, **keywords)
 
 
 def _check_given(params: Any) -> None:
