@@ -301,7 +301,6 @@ def test_vmap_trains_many_seeds() -> None:
         ({"symmetric": 1}, TypeError, "symmetric must be True or False, got 1"),
         ({"noise": "gaussian"}, TypeError, "noise must be made by mpgd.jax.noise, got 'gaussian'"),
         ({"noise": noise(0.6), "beta": 0.5}, ValueError, "says beta itself, got beta=0.5 too"),
-        ({"sigm": 0.1}, TypeError, "no keyword 'sigm'; did you mean 'sigma'"),
         ({"start": -1}, ValueError, "start must be an integer in"),
         ({"start": 5, "stop": 4}, ValueError, "stop must not come before start, which is 5, got 4"),
         ({"seed": -3}, ValueError, "seed must be an integer in"),

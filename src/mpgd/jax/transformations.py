@@ -10,8 +10,6 @@ Reference: Lim, Wan & Simsekli (2022), equation (8); the symmetric variant is eq
 
 from __future__ import annotations
 
-import difflib
-from dataclasses import fields
 from typing import Any, NamedTuple
 
 import jax
@@ -19,9 +17,10 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from mpgd.jax.keywords import LearningRate, Settings
+from mpgd.jax.keywords import BETA, GAMMA, LearningRate, Number, SeedLike, Settings
 from mpgd.jax.perturbation import PerturbationState, displace, new_state, precision_of
 from mpgd.jax.round_updates import round_updates
+from mpgd.jax.source import Noise
 
 
 class PerturbedState(NamedTuple):
@@ -41,7 +40,22 @@ class PerturbedState(NamedTuple):
     perturbation: PerturbationState
 
 
-def mpgd(learning_rate: LearningRate, **keywords: Any) -> optax.GradientTransformationExtraArgs:
+def mpgd(
+    learning_rate: LearningRate,
+    *,
+    force: float | None = None,
+    decay: float | None = None,
+    sigma: float = 0.0,
+    mu: float = 0.0,
+    gamma: Number = GAMMA,
+    beta: Number = BETA,
+    symmetric: bool = False,
+    noise: Noise | tuple[Noise, Noise] | None = None,
+    start: int = 0,
+    stop: int | None = None,
+    seed: SeedLike = 0,
+    rounding: str = "nearest",
+) -> optax.GradientTransformationExtraArgs:
     """Return gradient descent with chaotic, heavy-tailed perturbations.
 
     The noise has the words of `mpgd.MPGD` in every bit, if leaf k here, in the order of
@@ -51,22 +65,22 @@ def mpgd(learning_rate: LearningRate, **keywords: Any) -> optax.GradientTransfor
 
     Args:
         learning_rate: eta, a number or a schedule. At 0 nothing changes and the orbits wait.
-        **keywords: of the perturbation:
-
-            - ``force``: in a laminar phase every coordinate feels this force, in units of the
-              gradient, whatever eta is. Or ``sigma``: the size of the additive perturbation.
-            - ``decay``: the weight decay, or growth, of a laminar phase. Or ``mu``: the size of
-              the multiplicative perturbation.
-            - ``gamma``: the exponent of the noise, 0.6, or a pair (multiplicative, additive).
-            - ``beta``: its skewness, 0, or such a pair.
-            - ``symmetric``: take differences of two independent drivers.
-            - ``noise``: a noise made by `mpgd.jax.noise`, or a pair, instead of gamma and beta.
-            - ``start``, ``stop``: the first step that is perturbed, the first that is not any more.
-            - ``seed``: an integer, an array of one, so that `jax.vmap` can go over many, a
-              `jax.random.key`, or (integer, name) for a stream of its own.
-            - ``rounding``: of bfloat16 and float16 parameters, ``"nearest"`` or ``"stochastic"``,
-              with the same random numbers as in torch. The updates are then such that
-              `optax.apply_updates` ends at the rounded number.
+        force: in a laminar phase every coordinate feels this force, in units of the gradient,
+            whatever eta is; with symmetric by up to twice that.
+        decay: the weight decay, or growth, of a laminar phase.
+        sigma: instead of force: the size of the additive perturbation.
+        mu: instead of decay: the size of the multiplicative one.
+        gamma: the exponent of the noise, a number or a pair (multiplicative, additive).
+        beta: its skewness, a number or such a pair.
+        symmetric: take differences of two independent drivers.
+        noise: a noise made by `mpgd.jax.noise`, or a pair, instead of gamma and beta.
+        start: the first step that is perturbed.
+        stop: the first step that is not any more.
+        seed: an integer, an array of one, so that `jax.vmap` can go over many, a `jax.random.key`,
+            or (integer, name) for a stream of its own.
+        rounding: of bfloat16 and float16 parameters, ``"nearest"`` or ``"stochastic"``, with the
+            same random numbers as in torch. The updates are then such that `optax.apply_updates`
+            ends at the rounded number.
 
     Its ``update`` needs the parameters. Where they are blocks of larger arrays, as in
     `jax.shard_map`, it also needs ``index``, a tree of `mpgd.jax.element_index`.
@@ -80,7 +94,21 @@ def mpgd(learning_rate: LearningRate, **keywords: Any) -> optax.GradientTransfor
         >>> optax.apply_updates(params, updates)["w"].shape
         (3,)
     """
-    settings = _settings(learning_rate, keywords)
+    settings = Settings(
+        learning_rate,
+        force,
+        decay,
+        sigma,
+        mu,
+        gamma,
+        beta,
+        symmetric,
+        noise,
+        start,
+        stop,
+        seed,
+        rounding,
+    )
 
     def init(params: Any) -> PerturbationState:
         return new_state(settings, params)
@@ -98,7 +126,21 @@ def mpgd(learning_rate: LearningRate, **keywords: Any) -> optax.GradientTransfor
 
 
 def perturb(
-    inner: optax.GradientTransformation, learning_rate: LearningRate, **keywords: Any
+    inner: optax.GradientTransformation,
+    learning_rate: LearningRate,
+    *,
+    force: float | None = None,
+    decay: float | None = None,
+    sigma: float = 0.0,
+    mu: float = 0.0,
+    gamma: Number = GAMMA,
+    beta: Number = BETA,
+    symmetric: bool = False,
+    noise: Noise | tuple[Noise, Noise] | None = None,
+    start: int = 0,
+    stop: int | None = None,
+    seed: SeedLike = 0,
+    rounding: str = "nearest",
 ) -> optax.GradientTransformationExtraArgs:
     """Return ``inner`` whose parameters are perturbed before each of its updates.
 
@@ -106,7 +148,19 @@ def perturb(
         inner: any optax transformation that ends in updates to be added to the parameters.
         learning_rate: eta in front of the perturbation, a number or a schedule: the one given to
             ``inner``, which does not show it.
-        **keywords: those of `mpgd.jax.mpgd`.
+        force: as all that follow, the keywords of `mpgd.jax.mpgd`; in units of the inner update
+            over eta.
+        decay: the weight decay of a laminar phase, in such units.
+        sigma: the size of the additive perturbation.
+        mu: the size of the multiplicative one.
+        gamma: the exponent of the noise.
+        beta: its skewness.
+        symmetric: take differences of two independent drivers.
+        noise: a noise, or a pair.
+        start: the first step that is perturbed.
+        stop: the first step that is not any more.
+        seed: of the noise.
+        rounding: of bfloat16 and float16 parameters.
 
     Examples:
         >>> optimizer = perturb(optax.adam(1e-3), 1e-3, sigma=0.01)
@@ -116,7 +170,21 @@ def perturb(
         >>> updates.shape
         (3,)
     """
-    settings = _settings(learning_rate, keywords)
+    settings = Settings(
+        learning_rate,
+        force,
+        decay,
+        sigma,
+        mu,
+        gamma,
+        beta,
+        symmetric,
+        noise,
+        start,
+        stop,
+        seed,
+        rounding,
+    )
     inside = optax.with_extra_args_support(inner)
 
     def init(params: Any) -> PerturbedState:
@@ -134,16 +202,6 @@ def perturb(
         return updates, PerturbedState(own, following)
 
     return optax.GradientTransformationExtraArgs(init, update)
-
-
-def _settings(learning_rate: LearningRate, keywords: dict[str, Any]) -> Settings:
-    """Return the keywords as one value; one that is unknown is answered with the nearest."""
-    known = [field.name for field in fields(Settings) if field.name != "learning_rate"]
-    for name in keywords.keys() - set(known):
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(known)}"
-        raise TypeError(f"the perturbation has no keyword {name!r}; {hint}")
-    return Settings(learning_rate, **keywords)
 
 
 def _check_given(params: Any) -> None:
