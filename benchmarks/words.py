@@ -24,12 +24,12 @@ from typing import Final
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from tests.noise.integer_reference import Reference
 
 from mpgd import ChaoticNoise
 from mpgd.noise import NoiseState
 from mpgd.noise.counter_hash import make_key, step_key
 from mpgd.noise.engines import fused
+from tests.noise.integer_reference import Reference
 
 GAMMAS: Final = (0.52, 0.6, 0.75, 0.9, 0.99)
 SIGNS: Final = ("fresh", "product")

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import mpgd
 from mpgd.files import cache_folder, check_place
-from mpgd.parameters import check_integer
-from mpgd_lab.catalogue import EXPERIMENTS, PROTOCOLS, USUAL, check_protocol, find, load
+from mpgd.parameters import check_choice, check_integer
+from mpgd_lab.catalogue import EXPERIMENTS, PROTOCOLS, USUAL, find, load
 from mpgd_lab.endings import (
     FAILED,
     INTERRUPTED,
@@ -123,7 +123,9 @@ class Reproduce:
     @property
     def protocols(self) -> tuple[str, ...]:
         """The protocols to run, in their usual order."""
-        asked = [check_protocol(name) for part in self.protocol for name in part.split(",")]
+        asked = [name for part in self.protocol for name in part.split(",")]
+        for name in asked:
+            check_choice("protocol", name, PROTOCOLS)
         return tuple(name for name in PROTOCOLS if name in asked) or USUAL
 
     def run(self) -> None:
@@ -279,13 +281,14 @@ class Info:
 
         from mpgd.noise.engines import has_numba, has_triton
 
-        data = Path(os.environ.get("MPGD_DATA") or cache_folder() / "data")
+        cache, named = cache_folder(), os.environ.get("MPGD_DATA")
+        data = Path(named) if named else cache and cache / "data"
         extras = ("numba", "scipy", "tyro", "rich", "matplotlib")
         facts: dict[str, Any] = {**versions(), **{name: installed(name) for name in extras}}
         there = {"torch": True, "numba": has_numba(), "triton": has_triton()}
         facts["engines"] = [name for name, is_there in there.items() if is_there]
-        facts |= {"threads": torch.get_num_threads(), "cache_folder": str(cache_folder())}
-        facts |= {"data_folder": str(data), "data_found": data.is_dir()}
+        facts |= {"threads": torch.get_num_threads(), "cache_folder": cache and str(cache)}
+        facts |= {"data_folder": data and str(data), "data_found": bool(data and data.is_dir())}
         show(facts, self.json)
 
 

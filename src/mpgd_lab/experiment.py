@@ -40,8 +40,6 @@ class Experiment:
         told: returns tables and lines about the records, in the order in which they are printed.
         title: what it is about, in a line; by default its line in the catalogue.
         needs: returns what the record of a run must hold.
-        protocols: those its runs can have; records of another are of an earlier version. None if
-            the name of its only protocol says nothing.
         section: its part of the report.
         data: the data sets without which it cannot run.
         also: the data sets it uses where they are found.
@@ -63,7 +61,6 @@ class Experiment:
     told: Callable[[list[Record]], Iterable[Said]]
     title: str = ""
     needs: Callable[[Run], Needs] = lambda run: NOTHING
-    protocols: tuple[str, ...] = ()
     section: Part | None = None
     data: tuple[Source, ...] = ()
     also: tuple[Source, ...] = ()

@@ -22,7 +22,7 @@ class Needs:
 
     metrics: tuple[str, ...] = ()  # their names
     curves: tuple[tuple[str, ...], ...] = ()  # groups of lists of numbers of one length
-    optional: bool = False  # whether a record may have none of them, as earlier versions did
+    optional: bool = False  # whether a record may have none of these curves
     choices: Mapping[str, Collection[Any]] = field(default_factory=dict)  # name: allowed values
 
 

@@ -140,7 +140,7 @@ def matched(gammas: Iterable[float], mu: float, sigma: float) -> list[Scheme]:
 def gaussian_of(scheme: Scheme, others: Iterable[Scheme]) -> Scheme | None:
     """Return the Gaussian an MPGD row is compared with.
 
-    That of its own variance, else that of the plain variant's, else the only one.
+    That of its own variance, else the only one, else that of the plain variant's variance.
 
     Examples:
         >>> str(gaussian_of(Scheme("chaotic", False, 0.6, 0.5), [Scheme("released_gaussian")]))
@@ -148,8 +148,8 @@ def gaussian_of(scheme: Scheme, others: Iterable[Scheme]) -> Scheme | None:
     """
     gaussians = {(s.gamma, s.variant): s for s in others if s.kind == "gaussian"}
     only = next((other for (gamma, _), other in gaussians.items() if gamma is None), None)
-    plain = gaussians.get((scheme.gamma, PLAIN), only)
-    return gaussians.get((scheme.gamma, scheme.variant), plain)
+    plain = gaussians.get((scheme.gamma, PLAIN))
+    return gaussians.get((scheme.gamma, scheme.variant), only or plain)
 
 
 def place(scheme: Scheme) -> tuple[Any, ...]:

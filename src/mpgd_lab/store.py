@@ -354,7 +354,7 @@ def installed(package: str) -> str | None:
 @lru_cache(maxsize=1)
 def commit() -> str | None:
     """Return the commit of the working copy this file lies in, or None if it lies in none."""
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[2]
     if not (root / ".git").exists():
         return None
     command = ["git", "-C", str(root), "rev-parse", "HEAD"]

@@ -15,11 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from tests.jax import expected
-from tests.noise.integer_reference import Reference
 
 from mpgd.jax import mpgd, noise, perturb
 from mpgd.noise.driver import values
+from tests.jax import expected
+from tests.noise.integer_reference import Reference
 
 SHAPES = {"a": (40,), "b": (3, 5)}
 STEPS, SEED = 10, 2**33 + 1

@@ -10,8 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from tests.jax import expected
-from tests.noise.integer_reference import Reference
 
 from mpgd import ChaoticNoise
 from mpgd.jax import mpgd as mpgd_transformation
@@ -20,6 +18,8 @@ from mpgd.jax import words as orbits
 from mpgd.noise import counter_hash as counter
 from mpgd.noise.driver import make_driver
 from mpgd.noise.word import FRACTION, LONG, MAGNITUDE, ONE
+from tests.jax import expected
+from tests.noise.integer_reference import Reference
 
 GAMMAS = [0.52, 0.6, 0.75, 0.9, 0.99]
 RULES = [(0.5, "fresh"), (-0.3, "product")]

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import ks_2samp, kstest
-from tests.conftest import LEVEL
 from torch import Tensor
 
 from mpgd import ChaoticNoise, GaussianNoise, StableLaw, StableNoise
 from mpgd.limits import Diagonal, ExpandingNoise, FastSlow, Linear, limit_law
 from mpgd.limits.noise_blocks import open_stream
 from mpgd.optim.update import descended, strengths, term
+from tests.conftest import LEVEL
 
 COUNT = 40_000
 RADIUS = math.sqrt(math.log(2.0 / LEVEL) / (2.0 * COUNT))  # DKW: KS of a sample to its own law

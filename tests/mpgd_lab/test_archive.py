@@ -8,12 +8,12 @@ from math import nan, pi
 from pathlib import Path
 
 import pytest
-from tests import results
 
 from mpgd_lab import archive, cli, report
 from mpgd_lab.archive import THINNED, pack, restore, unpack
 from mpgd_lab.catalogue import load
 from mpgd_lab.store import UNNAMED, Record, Run, Store
+from tests import results
 
 RUN = Run("valley", "text", "gd", {"eta": 0.01, "steps": 8000}, seed=3)
 

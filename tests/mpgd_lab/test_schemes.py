@@ -73,7 +73,8 @@ def test_mpgd_is_compared_with_the_gaussian_of_its_variance_or_the_only_one() ->
     )
     assert gaussian_of(ours, [plain, own, only]) == own
     assert gaussian_of(ours, [plain, only]) == only
-    assert gaussian_of(ours, [plain, Scheme()]) is None
+    assert gaussian_of(ours, [plain, Scheme()]) == plain
+    assert gaussian_of(ours, [Scheme()]) is None
 
 
 def test_rows_are_sorted_by_kind_skewness_variant_and_gamma() -> None:

@@ -10,7 +10,6 @@ from mpgd_lab.content.tables import Setting, scheme_table, told
 from mpgd_lab.schemes import Scheme, runs_of
 from mpgd_lab.statistics import (
     Columns,
-    average,
     by_scheme,
     by_seed,
     claim,
@@ -103,10 +102,6 @@ def test_a_row_shows_ours_beside_the_printed_number_and_two_differences() -> Non
     schemes = by_scheme(everything)
     ours = [schemes["mpgd plain 0.6 beta 0.5"]]
     assert claim("less", "lower", ours, [schemes["gd"]], "error").word == "supported"
-
-
-def test_schemes_are_averaged_over_the_seeds_they_share() -> None:
-    assert average([{1: 1.0, 2: 4.0}, {2: 6.0, 3: 0.0}]) == {2: 5.0}
 
 
 def test_a_run_that_ends_at_an_absurd_number_has_diverged() -> None:

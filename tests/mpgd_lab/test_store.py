@@ -31,6 +31,12 @@ def save(store: Store, run: Run = RUN, ks: float = 0.02) -> Record:
     return store.save(run, {"ks": ks}, {"x": [1, 2]}, seconds=1.5)
 
 
+def head() -> str | None:
+    """Return the commit of the clone that the package lies in."""
+    command = ["git", f"--git-dir={Path(mpgd.__file__).parents[2] / '.git'}", "rev-parse", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip() or None
+
+
 def test_what_is_saved_is_loaded(store: Store) -> None:
     assert store.load(RUN) is None
     saved = save(store)
@@ -39,7 +45,7 @@ def test_what_is_saved_is_loaded(store: Store) -> None:
     assert saved.seconds == 1.5
     assert saved.versions["mpgd"] == mpgd.__version__
     assert set(saved.versions) == {"python", "mpgd", "torch", "numpy", "numba"}
-    assert saved.commit is None or len(saved.commit) == 40
+    assert saved.commit == head()
 
 
 def test_a_file_is_named_by_the_hash_of_its_configuration(store: Store) -> None:
@@ -70,11 +76,6 @@ def test_arrays_and_tensors_become_lists(store: Store) -> None:
 def test_a_changed_configuration_is_never_reused(store: Store, other: Run) -> None:
     save(store)
     assert store.load(other) is None
-
-
-def test_the_order_of_hyperparameters_does_not_matter(store: Store) -> None:
-    save(store)
-    assert store.load(Run("noise", "paper", "fresh", {"steps": 1000, "gamma": 0.6}, 0)) is not None
 
 
 def test_once_works_once(store: Store) -> None:

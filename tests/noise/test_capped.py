@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import binomtest, chisquare, norm
-from tests.conftest import LEVEL
-from tests.noise.integer_reference import Reference
 
 from mpgd import ChaoticNoise, NoiseState, ThalerMap
 from mpgd.limits import limit_law
@@ -20,6 +18,8 @@ from mpgd.noise.driver import magnitude
 from mpgd.noise.engines import has_numba
 from mpgd.noise.word import FAR, FRACTION, LONG, LONGEST, MAGNITUDE, ONE
 from mpgd.parameters import LONGEST_PHASE
+from tests.conftest import LEVEL
+from tests.noise.integer_reference import Reference
 
 ENGINES = ["torch", "numba"] if has_numba() else ["torch"]
 CAPS = [1, 3, 10, 100, FAR - 1, FAR, 5000, LONGEST]

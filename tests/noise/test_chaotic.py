@@ -17,14 +17,14 @@ import pytest
 import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binomtest, kstest, norm, poisson
-from tests import reference
-from tests.conftest import LEVEL
-from tests.noise import abel_reference
 from torch import Tensor
 
 from mpgd import ChaoticNoise, NoiseState, StableLaw, ThalerMap
 from mpgd.noise import position, sign
 from mpgd.noise.word import FAR, FRACTION, LONGEST
+from tests import reference
+from tests.conftest import LEVEL
+from tests.noise import abel_reference
 
 Array = NDArray[np.float64]
 RULES = [(0.0, "fresh"), (0.7, "fresh"), (0.5, "product")]  # beta, signs

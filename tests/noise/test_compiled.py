@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 import mpgd
+from mpgd.files import warn_once
 
-pytest.importorskip("numba", reason="these need numba: pip install 'mpgd[fast]'")
+numba = pytest.importorskip("numba", reason="these need numba: pip install 'mpgd[fast]'")
 compiled = pytest.importorskip("mpgd.noise.engines.compiled")
 
 SOURCE = Path(mpgd.__file__).parent
@@ -79,6 +80,20 @@ def test_a_change_in_an_inlined_function_reaches_every_kernel(tmp_path: Path) ->
     assert changed == hashing
     assert {name.rpartition(".")[2] for name in changed} >= {"step_rows", "advance_values"}
     assert changed < before["names"].keys()  # a kernel that hashes nothing stays as it is
+
+
+def test_a_kernel_that_cannot_be_kept_is_compiled_in_memory_and_one_line_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "file" / "cache"))
+    monkeypatch.setattr(numba.config, "CACHE_LOCATOR_CLASSES", "UserProvidedCacheLocator")
+    warn_once.cache_clear()
+    kernels = [compiled.jitted(function) for function in (lambda x: 2 * x, lambda x: 3 * x)]
+    assert [kernel(5) for kernel in kernels] == [10, 15]
+    assert not any(map(compiled.is_kept, kernels))
+    (line,) = caplog.messages
+    assert "every process compiles them; set NUMBA_CACHE_DIR" in line
 
 
 @pytest.mark.parametrize(

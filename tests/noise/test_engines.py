@@ -13,7 +13,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from tests.noise.integer_reference import Reference
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -23,6 +22,7 @@ from mpgd.noise.counter_hash import make_key, step_key, step_key_tensor
 from mpgd.noise.driver import Driver, Table
 from mpgd.noise.engines import tensor
 from mpgd.noise.word import FAR, FRACTION, LONG, MAGNITUDE, ONE
+from tests.noise.integer_reference import Reference
 
 SIZES = [1, 7, 24, 1000, 1025]
 GAMMAS = [0.55, 0.6, 0.75, 0.95]

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.noise.integer_reference import Reference
 
 import mpgd
 from mpgd import ChaoticNoise
@@ -19,6 +18,7 @@ from mpgd.noise.counter_hash import hash_elements, signed, upper_bits
 from mpgd.noise.memoryless import integers, normal_driver
 from mpgd.noise.stochastic_rounding import RANDOM_BITS
 from mpgd.noise.word import LONG, MAGNITUDE, ONE
+from tests.noise.integer_reference import Reference
 
 numba = pytest.importorskip("numba", reason="these need numba: pip install 'mpgd[fast]'")
 fused = pytest.importorskip("mpgd.noise.engines.fused")

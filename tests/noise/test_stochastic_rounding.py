@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.optim.workers import same_bits
 from torch import Tensor
 
 from mpgd import stochastic_round
 from mpgd.noise.counter_hash import flat_index, hash_elements
 from mpgd.noise.stochastic_rounding import rounded
 from mpgd.optim.rounding import round_part
+from tests.optim.workers import same_bits
 
 HALVES = [torch.bfloat16, torch.float16]
 PLACES = {torch.bfloat16: 2.0**-7, torch.float16: 2.0**-10}

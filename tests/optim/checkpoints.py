@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tests.optim.workers import make_optimizer
 from torch import nn
 from torch.optim import Optimizer
 
 import mpgd
 from mpgd.optim.wrapper import PREFIX
+from tests.optim.workers import make_optimizer
 
 KINDS = ["mpgd", "sgd", "adamw", "adagrad"]
 VARIANTS: list[dict[str, Any]] = [

@@ -6,11 +6,11 @@ from copy import deepcopy
 from typing import Any
 
 import torch
-from tests.optim.workers import ORBITS, run, snapshot
 from torch import Tensor, nn
 
 from mpgd import MPGD
 from mpgd.noise.engines import has_numba
+from tests.optim.workers import ORBITS, run, snapshot
 
 LOUD: dict[str, Any] = {"lr": 0.05, "mu": 0.3, "sigma": 0.2, "gamma": 0.6, "beta": 0.5}
 VARIANTS: list[dict[str, Any]] = [

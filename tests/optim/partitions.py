@@ -7,10 +7,10 @@ from copy import deepcopy
 from typing import Any
 
 import torch
-from tests.optim.workers import SETTINGS, gathered, make_optimizer, odd_net, train_odd
 from torch import nn
 
 import mpgd
+from tests.optim.workers import SETTINGS, gathered, make_optimizer, odd_net, train_odd
 
 KINDS = ("mpgd", "adamw")
 

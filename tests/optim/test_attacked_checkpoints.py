@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.checkpoints import KINDS, drivers_state, made
-from tests.optim.workers import run, same_bits, small_net, snapshot
 from torch import Tensor, nn
 
 import mpgd
+from tests.optim.checkpoints import KINDS, drivers_state, made
+from tests.optim.workers import run, same_bits, small_net, snapshot
 
 CORRUPTIONS = 125  # of each of the four kinds
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.optim.checkpoints import KINDS, VARIANTS, drivers_state, made, reloaded, setting_name
-from tests.optim.workers import SETTINGS, run, same_bits, small_net, snapshot, train
 from torch import nn
 
 from mpgd.optim.wrapper import PREFIX
+from tests.optim.checkpoints import KINDS, VARIANTS, drivers_state, made, reloaded, setting_name
+from tests.optim.workers import SETTINGS, run, same_bits, small_net, snapshot, train
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 import torch.distributed.checkpoint as dcp
-from tests.optim.checkpoints import KINDS, VARIANTS, drivers_state, made
-from tests.optim.workers import same_bits, small_net, snapshot, train
 from torch.distributed.checkpoint.state_dict import (
     StateDictOptions,
     get_optimizer_state_dict,
     get_state_dict,
     set_state_dict,
 )
+
+from tests.optim.checkpoints import KINDS, VARIANTS, drivers_state, made
+from tests.optim.workers import same_bits, small_net, snapshot, train
 
 # torch's checkpointing still names parts of itself by deprecated ways
 DCP = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning:torch.distributed")

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.checkpoints import KINDS, drivers_state, made, reloaded
-from tests.optim.workers import SETTINGS, make_optimizer, run, same_bits, small_net, snapshot, train
 from torch import nn
 
 import mpgd
 from mpgd.optim.settings import NAMES, PREFIX
+from tests.optim.checkpoints import KINDS, drivers_state, made, reloaded
+from tests.optim.workers import SETTINGS, make_optimizer, run, same_bits, small_net, snapshot, train
 
 
 def edited(change: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]], None]:

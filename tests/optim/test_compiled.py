@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.descents import LOUD, core, ends, parameters
-from tests.optim.workers import same_bits, set_gradients, snapshot
 from torch._dynamo.backends.debugging import aot_eager
 
 from mpgd import MPGD, perturb
 from mpgd.noise.engines import has_numba
 from mpgd.optim.operator import step_group
+from tests.optim.descents import LOUD, core, ends, parameters
+from tests.optim.workers import same_bits, set_gradients, snapshot
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.optim.descents import LOUD, PATHS, core, orbits, parameters
-from tests.optim.workers import batch, hooked, run, same_bits, set_gradients, small_net, train
 from torch import Tensor, nn
 
 from mpgd import MPGD
+from tests.optim.descents import LOUD, PATHS, core, orbits, parameters
+from tests.optim.workers import batch, hooked, run, same_bits, set_gradients, small_net, train
 
 
 @pytest.mark.parametrize("foreach", [None, False, True])

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.descents import LOUD, PATHS, orbits, parameters
-from tests.optim.workers import run, same_bits, snapshot
 from torch import nn
 
 from mpgd import MPGD
+from tests.optim.descents import LOUD, PATHS, orbits, parameters
+from tests.optim.workers import run, same_bits, snapshot
 
 
 def test_every_group_has_its_own_settings() -> None:

@@ -8,6 +8,10 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed.checkpoint as dcp
+from torch import nn
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+
+import mpgd
 from tests.optim import workers
 from tests.optim.workers import (
     SETTINGS,
@@ -18,10 +22,6 @@ from tests.optim.workers import (
     snapshot,
     train_odd,
 )
-from torch import nn
-from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
-
-import mpgd
 
 # a hang is a failure
 pytestmark = pytest.mark.timeout(120)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.workers import make_optimizer, run, same_bits, snapshot
 from torch import Tensor, nn
 
 from mpgd import MPGD, GaussianNoise, perturb
+from tests.optim.workers import make_optimizer, run, same_bits, snapshot
 
 FOLDER = Path(__file__).parents[1] / "data" / "checkpoints"
 REASON = "orbit of the earlier float64 driver, .* start the noise anew"

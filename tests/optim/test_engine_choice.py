@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.descents import LOUD, parameters
-from tests.optim.workers import run, same_bits, snapshot
 
 from mpgd import MPGD, ChaoticNoise, perturb
 from mpgd.noise import engines
 from mpgd.noise.engines import check_engine, check_integers, kernel_for
+from tests.optim.descents import LOUD, parameters
+from tests.optim.workers import run, same_bits, snapshot
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda", 0)
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.descents import parameters
-from tests.optim.workers import run, same_bits, snapshot
 
 import mpgd.optim
 from mpgd import perturb, perturbed
 from mpgd.optim import Perturbed
+from tests.optim.descents import parameters
+from tests.optim.workers import run, same_bits, snapshot
 
 
 class WithBeta(torch.optim.SGD):

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.descents import PATHS, core, parameters
-from tests.optim.workers import run, same_bits
 from torch import nn
 
 import mpgd
 from mpgd import MPGD, ChaoticNoise, perturb
 from mpgd.noise.word import LONG
+from tests.optim.descents import PATHS, core, parameters
+from tests.optim.workers import run, same_bits
 
 F, M = 0.4, 0.3
 FORCED: dict[str, Any] = {"lr": 0.05, "force": F, "decay": M, "gamma": (0.6, 0.7), "beta": 0.5}

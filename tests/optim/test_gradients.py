@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 import torch
+
+from mpgd import MPGD
 from tests.optim.descents import LOUD, PATHS, orbits, parameters
 from tests.optim.workers import (
     run,
@@ -17,8 +19,6 @@ from tests.optim.workers import (
     snapshot,
     train,
 )
-
-from mpgd import MPGD
 
 
 @pytest.mark.parametrize("path", PATHS, ids=str)

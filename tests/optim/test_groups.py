@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 from scipy.stats import binom, chi2, kstest
-from tests.conftest import LEVEL
 from torch import Tensor, nn
 
 import mpgd
 from mpgd import MPGD, ChaoticNoise, StableLaw, ThalerMap, param_groups, perturbation_sizes
+from tests.conftest import LEVEL
 
 
 def net() -> nn.Sequential:

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.checkpoints import reloaded
-from tests.optim.descents import LOUD, PATHS, core, parameters
-from tests.optim.workers import run, same_bits
 from torch import Tensor, nn
 
 from mpgd import MPGD, perturb
 from mpgd.noise.word import FAR, MAGNITUDE, NEGATIVE, steps_to_go
+from tests.optim.checkpoints import reloaded
+from tests.optim.descents import LOUD, PATHS, core, parameters
+from tests.optim.workers import run, same_bits
 
 SHAPES: Any = [400, (), (2, 3), (0,)]
 ORBITS = ("multiplicative", "additive", "multiplicative_twin", "additive_twin", "shared")

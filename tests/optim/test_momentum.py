@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.descents import LOUD, PATHS, core, ends, parameters, resumed
-from tests.optim.workers import run, same_bits, set_gradients, snapshot
 from torch.optim.lr_scheduler import CyclicLR, OneCycleLR
 
 from mpgd import MPGD
+from tests.optim.descents import LOUD, PATHS, core, ends, parameters, resumed
+from tests.optim.workers import run, same_bits, set_gradients, snapshot
 
 DIRECTIONS: list[dict[str, Any]] = [
     {"weight_decay": 0.1},

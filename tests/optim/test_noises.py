@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.descents import LOUD, parameters
-from tests.optim.workers import run, same_bits, snapshot
 from torch import Tensor
 
 from mpgd import MPGD, ChaoticNoise, GaussianNoise, NoiseState, StableNoise, perturb
 from mpgd.limits import ExpandingNoise
 from mpgd.noise import Noise
+from tests.optim.descents import LOUD, parameters
+from tests.optim.workers import run, same_bits, snapshot
 
 SIZES = {"lr": 0.1, "mu": 0.1, "sigma": 0.2}
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.descents import LOUD
-from tests.optim.workers import bits, set_gradients
 from torch import Tensor, nn
 
 from mpgd import MPGD, perturb
+from tests.optim.descents import LOUD
+from tests.optim.workers import bits, set_gradients
 
 SIZE = 70_000  # large enough for several threads
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from tests.optim import partitions
 from tests.optim.workers import (
     in_two_processes,

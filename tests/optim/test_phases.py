@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.descents import PATHS
 from torch import Tensor, nn
 
 from mpgd import MPGD
 from mpgd.noise.word import LONG, ONE
 from mpgd.theory import decay_of, force_of
+from tests.optim.descents import PATHS
 
 ETA, MU, SIGMA, GAMMAS = 0.02, 0.05, 0.3, (0.65, 0.6)
 STEPS = 1000

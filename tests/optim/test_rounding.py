@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.descents import LOUD, PATHS, ends, parameters, resumed
-from tests.optim.transformer import losses
-from tests.optim.workers import run, same_bits, snapshot
 from torch import nn
 from torch.optim import Optimizer
 
 from mpgd import MPGD, perturb, stochastic_round
+from tests.optim.descents import LOUD, PATHS, ends, parameters, resumed
+from tests.optim.transformer import losses
+from tests.optim.workers import run, same_bits, snapshot
 
 SHAPES = [7, 1025, (4, 5), ()]
 HALVES = [torch.bfloat16, torch.float16]

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.descents import LOUD, PATHS, VARIANTS, ends, orbits, parameters
-from tests.optim.workers import ORBITS, run, same_bits, set_gradients, snapshot
 from torch import nn
 
 from mpgd import MPGD, ChaoticNoise
 from mpgd.noise.word import LONG, MAGNITUDE, ONE
+from tests.optim.descents import LOUD, PATHS, VARIANTS, ends, orbits, parameters
+from tests.optim.workers import ORBITS, run, same_bits, set_gradients, snapshot
 
 BOTH = ("multiplicative", "additive")
 RAISED: list[tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]] = [

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.descents import LOUD, parameters
-from tests.optim.workers import same_bits, snapshot
 from torch import Tensor
 
 from mpgd import MPGD, ChaoticNoise, GaussianNoise
+from tests.optim.descents import LOUD, parameters
+from tests.optim.workers import same_bits, snapshot
 
 BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"lr": -0.1}, ValueError, r"lr must lie in \[0, inf\), got -0.1"),

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.descents import parameters
-from tests.optim.workers import run, same_bits
 from torch import nn
 
 import mpgd
 from mpgd import MPGD, ChaoticNoise, number_parameters, perturb
 from mpgd.noise.counter_hash import make_key, seed_of
 from mpgd.optim import operator, streams
+from tests.optim.descents import parameters
+from tests.optim.workers import run, same_bits
 
 LOUD: dict[str, Any] = {"lr": 0.05, "sigma": 0.2, "engine": "torch"}
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
+
 from tests.optim.workers import make_optimizer, run, same_bits, snapshot
 from tests.optim.wrapped import flat, vectors
-from torch import nn
 
 KINDS = ["mpgd", "sgd", "adamw", "adagrad"]
 

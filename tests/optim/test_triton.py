@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.descents import LOUD, core, parameters
-from tests.optim.workers import run, same_bits, set_gradients, snapshot
 from torch import nn
 from torch.optim import Optimizer
 
 from mpgd import MPGD, ChaoticNoise, GaussianNoise, perturb
 from mpgd.noise.engines import has_triton
 from mpgd.optim.settings import make_settings
+from tests.optim.descents import LOUD, core, parameters
+from tests.optim.workers import run, same_bits, set_gradients, snapshot
 
 HAS_GPU = torch.cuda.is_available()
 DEVICE = "cuda" if HAS_GPU else "cpu"

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.optim.workers import set_gradients
 from torch import Tensor
 
 from mpgd import MPGD, ChaoticNoise, GaussianNoise, StableNoise, perturb
 from mpgd.optim.orbits import SHARED
 from mpgd.optim.update import descended, displacement, precision_of, strengths, term
+from tests.optim.workers import set_gradients
 
 ETA, MU, SIGMA, SEED = 0.07, 0.3, 0.2, 5
 SHAPES = [(4, 6), (), (9,)]

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.descents import LOUD, parameters
 
 import mpgd
 from mpgd import MPGD
+from tests.optim.descents import LOUD, parameters
 
 pytest.importorskip("numba", reason="the walk is numba's: pip install 'mpgd[fast]'")
 compiled = pytest.importorskip("mpgd.noise.engines.compiled")

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.optim.workers import batch, run, same_bits, set_gradients, small_net, snapshot, train
-from tests.optim.wrapped import INNERS, LOUD, VARIANTS, flat, vectors
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 import mpgd
 from mpgd import ChaoticNoise, perturb
+from tests.optim.workers import batch, run, same_bits, set_gradients, small_net, snapshot, train
+from tests.optim.wrapped import INNERS, LOUD, VARIANTS, flat, vectors
 
 
 @pytest.mark.parametrize("engine", ["torch", "numba"])

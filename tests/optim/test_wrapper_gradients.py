@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
+
+from mpgd import perturb
 from tests.optim.workers import (
     ORBITS,
     hooked,
@@ -14,9 +17,6 @@ from tests.optim.workers import (
     small_net,
 )
 from tests.optim.wrapped import INNERS, LOUD, flat, vectors
-from torch import nn
-
-from mpgd import perturb
 
 
 @pytest.mark.parametrize("name", ["sgd", "adamw", "adagrad"])

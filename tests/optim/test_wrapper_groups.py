@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.workers import ORBITS, run, same_bits, set_gradients, snapshot
-from tests.optim.wrapped import INNERS, LOUD, flat, vectors
 from torch import nn
 
 from mpgd import MPGD, perturb
 from mpgd.optim.inner import with_prefix
+from tests.optim.workers import ORBITS, run, same_bits, set_gradients, snapshot
+from tests.optim.wrapped import INNERS, LOUD, flat, vectors
 
 
 def test_groups_keep_their_own_settings() -> None:

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 import torch
+from torch.optim.lr_scheduler import StepLR
+
+import mpgd
+from mpgd import perturb
 from tests.optim.checkpoints import reloaded
 from tests.optim.descents import parameters
 from tests.optim.strangers import NAMES, Namesake
 from tests.optim.workers import run, same_bits, snapshot
 from tests.optim.wrapped import LOUD, flat, vectors
-from torch.optim.lr_scheduler import StepLR
-
-import mpgd
-from mpgd import perturb
 
 DATA = Path(__file__).parents[1] / "data" / "checkpoints"
 ALLOWED = {"beta": 0.965, "sigma": 1.0}  # Tiger's and FriendlySAM's, which a perturbation takes too

@@ -9,9 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.strangers import STATES, Around, Modes, Sharpness, Tuned
-from tests.optim.workers import run, same_bits
-from tests.optim.wrapped import LOUD, flat, vectors
 from torch.optim import Optimizer
 from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
@@ -19,6 +16,9 @@ from torch.optim.optimizer import (
 )
 
 from mpgd import perturb
+from tests.optim.strangers import STATES, Around, Modes, Sharpness, Tuned
+from tests.optim.workers import run, same_bits
+from tests.optim.wrapped import LOUD, flat, vectors
 
 
 def adamw(params: Any) -> Optimizer:

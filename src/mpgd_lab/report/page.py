@@ -194,9 +194,8 @@ def leftovers(shelf: Shelf, parts: Sequence[Section]) -> list[Section]:
         blocks.append(
             Text(
                 f"{len(shelf.earlier):,} records were made with an earlier chaotic driver or "
-                "earlier Gaussian noise, that is with other noise, or under a protocol's earlier "
-                "name. They are counted above and not shown: a run with the present noise and "
-                "name is another run."
+                "earlier Gaussian noise, that is with other noise. They are counted above and not "
+                "shown: a run with the present noise is another run."
             )
         )
     if strange:

@@ -51,7 +51,7 @@ def sort(records: Iterable[Record], studies: Sequence[Experiment]) -> Shelf:
     experiments: dict[str, list[Record]] = defaultdict(list)
     unusable, earlier = {}, []
     for record in records:
-        if not record.run.is_current or _is_renamed(record, known):
+        if not record.run.is_current:
             earlier.append(record)
         elif why := _problem(record, known):
             unusable[f"{record.run.key}.json"] = why
@@ -60,12 +60,6 @@ def sort(records: Iterable[Record], studies: Sequence[Experiment]) -> Shelf:
     for each in experiments.values():
         each.sort(key=lambda record: (record.run.protocol, record.run.seed))
     return Shelf(experiments, unusable, earlier=earlier)
-
-
-def _is_renamed(record: Record, known: Mapping[str, Experiment]) -> bool:
-    """Return whether a record's protocol is none that its study has now."""
-    study = known.get(record.run.experiment)
-    return bool(study and study.protocols and record.run.protocol not in study.protocols)
 
 
 def _problem(record: Record, known: Mapping[str, Experiment]) -> str | None:

@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol, TypeVar
 from mpgd.parameters import check_choice, check_integer
 from mpgd_lab.banks.bank import driver
 from mpgd_lab.batched_training import Result, one_thread
-from mpgd_lab.catalogue import USUAL, check_protocol
+from mpgd_lab.catalogue import PROTOCOLS, USUAL
 from mpgd_lab.content.blocks import Plate
 from mpgd_lab.content.style import save
 from mpgd_lab.data.sources import obtain
@@ -72,7 +72,7 @@ class Context:
 
     out: Path  # the folder of figures
     reporter: Reporter = field(default_factory=Silent)  # where it says what it does
-    protocols: tuple[str, ...] = USUAL  # of `experiments.PROTOCOLS`, those to run
+    protocols: tuple[str, ...] = USUAL  # of `catalogue.PROTOCOLS`, those to run
     seeds: int = 5  # how many seeds of each scheme, from 1 on
     data: Path | None = None  # the folder of data sets, looked into first
     workers: int = 1  # how many processes train
@@ -82,7 +82,7 @@ class Context:
 
     def __post_init__(self) -> None:
         for protocol in self.protocols:
-            check_protocol(protocol)
+            check_choice("protocol", protocol, PROTOCOLS)
         check_integer("seeds", self.seeds, 1)
         check_integer("workers", self.workers, 1)
         check_choice("device", self.device, ("cpu", "cuda"))

@@ -6,7 +6,6 @@ import pytest
 from matplotlib.figure import Figure
 
 from mpgd_lab.content.curves import Middle, against_gamma
-from mpgd_lab.content.style import BLUE, GREEN, GREY, ORANGE, color
 from mpgd_lab.content.tables import Setting, scheme_table
 from mpgd_lab.schemes import Scheme
 from mpgd_lab.statistics import Columns
@@ -46,10 +45,3 @@ def test_a_row_s_verdict_is_the_sign_of_its_difference(shift: float, word: str) 
     assert [cell.word for cell in ours] == [None, None, word, None]
     assert ours[2].order == pytest.approx(shift)
     assert {cell.word for cell in descent} == {None}
-
-
-def test_a_scheme_has_one_colour_whatever_its_gamma() -> None:
-    shades = {color(Scheme("chaotic", False, gamma, 0.5)) for gamma in (0.55, 0.6, 0.7)}
-    assert shades == {BLUE}
-    others = [Scheme("switched", True, 0.6, 0.5), Scheme("released_gaussian"), Scheme()]
-    assert [color(scheme) for scheme in others] == [GREEN, ORANGE, GREY]

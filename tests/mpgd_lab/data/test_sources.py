@@ -254,6 +254,12 @@ def test_a_file_that_cannot_be_placed_leaves_no_part(
     assert left(cache) == []
 
 
+def test_without_a_place_for_it_nothing_is_downloaded(cache: Path) -> None:
+    cache.parent.write_text("in the way")
+    with pytest.raises(DataError, match=r"no folder to download it into: .*; set MPGD_CACHE to"):
+        locate(replace(AIRFOIL, address="http://127.0.0.1:1/it.zip"), "airfoil_self_noise.dat")
+
+
 CHILD = """
 import sys
 from dataclasses import replace

@@ -9,8 +9,6 @@ from itertools import cycle
 from pathlib import Path
 
 import pytest
-from tests import results
-from tests.results import PARTS
 
 from mpgd_lab import report
 from mpgd_lab.content.blocks import Finding, Findings, Plate, Section, panel
@@ -18,6 +16,8 @@ from mpgd_lab.report.summary import answer, claims, conclusions, counted_apart
 from mpgd_lab.store import Run, Store
 from mpgd_lab.studies.airfoil import runs as airfoil
 from mpgd_lab.studies.ecg import runs as ecg
+from tests import results
+from tests.results import PARTS
 
 HOSTILE = "<script>alert(1)</script> [x](javascript:y) `code` a|b *bold*"
 AIRFOIL = {"test_rmse": 0.4, "gap": 0.1, "released_gap": 0.1}

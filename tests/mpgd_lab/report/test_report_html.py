@@ -11,8 +11,6 @@ from typing import Any, get_args
 
 import pytest
 import torch
-from tests import results
-from tests.results import PARTS
 
 from mpgd_lab import report
 from mpgd_lab.content import blocks as content
@@ -22,6 +20,8 @@ from mpgd_lab.studies.airfoil import runs as airfoil
 from mpgd_lab.studies.cifar10 import runs as cifar10
 from mpgd_lab.studies.cifar10.checkpoint import Checkpoint, Progress
 from mpgd_lab.studies.ecg import runs as ecg
+from tests import results
+from tests.results import PARTS
 
 GOING_ON = next(
     task

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests import results
 
 from mpgd_lab import report
 from mpgd_lab.catalogue import catalogue
@@ -19,6 +18,7 @@ from mpgd_lab.report import shelf
 from mpgd_lab.store import Run, Store
 from mpgd_lab.studies.cifar10 import runs as cifar10
 from mpgd_lab.studies.valley import runs as valley
+from tests import results
 
 HUGE = 10**400
 TICKED = "evil`\n\n<script>alert(1)</script>\n\n`x"

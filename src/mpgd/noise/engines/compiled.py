@@ -20,6 +20,8 @@ from typing import Any, Final
 
 import numba
 
+from mpgd.files import warn_once
+
 PACKAGE: Final = __name__.partition(".")[0]
 ROOT: Final = Path(__file__).parents[__name__.count(".")]  # the folder that holds the package
 # `from mpgd.a import b, c` and `import mpgd.a`, also inside functions, also over several lines.
@@ -30,14 +32,23 @@ IMPORT: Final = re.compile(
 
 
 def jitted(function: Callable[..., Any], **options: Any) -> Any:
-    """Compile a kernel, keep it on disk, and run it without the interpreter's lock."""
+    """Compile a kernel, keep it on disk if possible, and run it without the interpreter's lock."""
     function.__qualname__ += f"_{digest(function.__module__)}"
-    return numba.njit(cache=True, nogil=True, **options)(function)
+    kernel = numba.njit(nogil=True, **options)(function)
+    try:
+        kernel.enable_caching()
+    except RuntimeError:  # numba found no folder that can be written
+        warn_once(
+            "kernels cannot be kept on disk, so every process compiles them; set NUMBA_CACHE_DIR "
+            "to a folder that can be written"
+        )
+    return kernel
 
 
 def is_kept(kernel: Any) -> bool:
     """Return whether a kernel lies compiled on disk, so that its first call takes no time."""
-    return any(Path(kernel.stats.cache_path).glob(f"*.{kernel.__qualname__}-*.nbi"))
+    folder = kernel.stats.cache_path  # None where kernels cannot be kept
+    return bool(folder) and any(Path(folder).glob(f"*.{kernel.__qualname__}-*.nbi"))
 
 
 def inlined(function: Callable[..., Any], **options: Any) -> Any:

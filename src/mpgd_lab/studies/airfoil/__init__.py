@@ -17,7 +17,6 @@ Both protocols start a run with seed s from the same net, torch's float32 one af
 Reference: Lim, Wan & Simsekli (2022), Section 5.2 and Appendix F.2.
 """
 
-from mpgd_lab.catalogue import PROTOCOLS
 from mpgd_lab.data.sources import AIRFOIL
 from mpgd_lab.experiment import Experiment, Part
 from mpgd_lab.schema import Needs
@@ -31,7 +30,6 @@ EXPERIMENT = Experiment(
     train=train,
     told=COMPARISON.told,
     needs=lambda run: Needs(metrics=("test_rmse", "gap", "released_gap")),
-    protocols=PROTOCOLS,
     section=Part("Airfoil self-noise", blocks, place=4),
     data=(AIRFOIL,),
     largest=largest,

@@ -12,7 +12,6 @@ layers of the printed numbers, and the text's one layer is a line.
 Reference: Lim, Wan & Simsekli (2022), Section 5 and Appendix F, and the scripts released with it.
 """
 
-from mpgd_lab.catalogue import PROTOCOLS
 from mpgd_lab.experiment import Experiment, Part
 from mpgd_lab.studies.audit.compared import told
 from mpgd_lab.studies.audit.runs import STUDIES, needs, wanted
@@ -26,7 +25,6 @@ EXPERIMENT = Experiment(
     train=train,
     told=told,
     needs=needs,
-    protocols=PROTOCOLS,
     section=Part("The audit", blocks, tuple(STUDIES), place=8),
     also=tuple(source for study in STUDIES.values() for source in study.experiment.data),
     largest=largest,

@@ -22,7 +22,6 @@ is theirs.
 Reference: Lim, Wan & Simsekli (2022), Section 5.3 and Appendix F.3.
 """
 
-from mpgd_lab.catalogue import PROTOCOLS
 from mpgd_lab.data.cifar10 import BINARY
 from mpgd_lab.experiment import Experiment, Part
 from mpgd_lab.schema import Needs
@@ -35,7 +34,7 @@ from mpgd_lab.studies.cifar10.training import train_all
 NEEDS = Needs(
     ("val_accuracy", "accuracy_gap"),
     (("step", "val_accuracy"),),
-    optional=True,
+    optional=True,  # a run may diverge before the first point of its curves
     choices={"noise": KINDS},
 )
 TIMED = Needs((*NEEDS.metrics, "training_seconds", "cpu_seconds"), choices=NEEDS.choices)
@@ -45,7 +44,6 @@ EXPERIMENT = Experiment(
     train=train_all,
     told=COMPARISON.told,
     needs=lambda run: TIMED if run.hyperparameters.get("study") == ONE_STEP else NEEDS,
-    protocols=PROTOCOLS,
     section=Part("CIFAR-10", blocks, place=6),
     data=(BINARY,),
     on_request=True,

@@ -20,7 +20,6 @@ EXPERIMENT = Experiment(
     train=train,
     told=COMPARISON.told,
     needs=lambda run: Needs(("test_accuracy", "test_loss", "gap")),
-    protocols=("corrected",),
     section=Part("Digits", blocks, place=7),
     largest=lambda run: LARGEST,
     seconds=0.4,

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from mpgd_lab.content.blocks import Block, Missing, Plate, Text, panel
+from mpgd_lab.content.blocks import Block, Plate, Text, panel
 from mpgd_lab.content.choose import chosen, commonest
 from mpgd_lab.content.curves import against_gamma, on_the_way
-from mpgd_lab.content.findings import PROTOCOLS, command, judged, unfinished, without_text
+from mpgd_lab.content.findings import PROTOCOLS, judged, unfinished, without_text
 from mpgd_lab.content.style import GREY
 from mpgd_lab.content.tables import Setting, scheme_table
 from mpgd_lab.store import Record, Run
@@ -79,12 +79,6 @@ def _one_depth(protocol: str, seeds: Sequence[int]) -> list[Run]:
 
 
 def _figure_three(held: Mapping[str, Sequence[Record]]) -> Block:
-    if not any("test_accuracy" in record.curves for own in held.values() for record in own):
-        return Missing(
-            "Figure 3, the accuracy on the way, is not in these records: they are of "
-            "an earlier version. To make it:",
-            command("ecg", options="--out NEW"),
-        )
     panels = []
     for title, own, beta in _each(held):
         alt = f"Test accuracy against steps, {title}, γ = {SHOWN}, β = {beta:g}."

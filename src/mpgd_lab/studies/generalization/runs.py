@@ -60,13 +60,7 @@ FULL: Final = Size()
 
 def needs(run: Run) -> Needs:
     """Return what the record of a run must hold; no noise, no tail."""
-    noisy = is_current(run) and run.scheme != "descent"
-    return Needs(curves=(WATCHED + (TAILS if noisy else ()),))
-
-
-def is_current(run: Run) -> bool:
-    """Return whether a run's readings are made as they are now."""
-    return all(run.hyperparameters.get(name) == how for name, how in READINGS.items())
+    return Needs(curves=(WATCHED + (TAILS if run.scheme != "descent" else ()),))
 
 
 def tasks(protocol: str, seeds: Sequence[int], size: Size = FULL) -> list[Run]:

@@ -14,7 +14,7 @@ from mpgd_lab.experiment import Said
 from mpgd_lab.store import Record
 from mpgd_lab.studies.generalization.figure import PANELS, draw_panel
 from mpgd_lab.studies.generalization.gap_verdicts import interval, judged
-from mpgd_lab.studies.generalization.runs import SCHEMES, TAILS, TRAININGS, is_current
+from mpgd_lab.studies.generalization.runs import SCHEMES, TAILS, TRAININGS
 
 HEADLINES: Final = {
     "gap": "Advice from Theorem 4.2: smaller α, smaller generalisation gap",
@@ -89,8 +89,7 @@ def by_data(records: Sequence[Record]) -> dict[str, dict[str, Record]]:
 
 
 def _by_scheme(records: Sequence[Record], name: str) -> dict[str, Record]:
-    own = [record for record in part(records, data=name) if is_current(record.run)]
-    mine = commonest(own, "seeds", "steps", "eta", "strength")
+    mine = commonest(part(records, data=name), "seeds", "steps", "eta", "strength")
     found = {record.run.scheme: record for record in mine}
     return {scheme: found[scheme] for scheme in SCHEMES if scheme in found}
 

@@ -14,7 +14,6 @@ one descent is the rival under every protocol: only the noise differs.
 Reference: Lim, Wan & Simsekli (2022), Section 5 and Appendix F.1.
 """
 
-from mpgd_lab.catalogue import PROTOCOLS
 from mpgd_lab.data.sources import AIRFOIL, ECG5000
 from mpgd_lab.experiment import Experiment, Part
 from mpgd_lab.studies.steps.runs import TOGETHER, label, needs, tasks
@@ -34,5 +33,4 @@ EXPERIMENT = Experiment(
     largest=lambda run: TOGETHER[run.hyperparameters["data"]],
     label=label,
     figures=blocks,
-    protocols=PROTOCOLS,
 )

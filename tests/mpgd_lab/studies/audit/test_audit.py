@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.mpgd_lab.spoken import Spoken
 
 from mpgd import ChaoticNoise
 from mpgd_lab.banks import released
@@ -33,6 +32,7 @@ from mpgd_lab.studies.ecg import training as ecg_training
 from mpgd_lab.studies.valley import runs as valley
 from mpgd_lab.studies.valley import switches as valley_switches
 from mpgd_lab.studies.valley import training as valley_training
+from tests.mpgd_lab.spoken import Spoken
 
 STEPS = 8
 PLAIN, SYMMETRIC = "mpgd plain 0.6 beta 0.5", "mpgd symmetric 0.6 beta 0.5"

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.mpgd_lab.spoken import Spoken
 
 from mpgd.maps import ThalerMap
 from mpgd.noise.driver import values
@@ -34,6 +33,7 @@ from mpgd_lab.studies.cifar10.training import (
     make_stepper,
     train,
 )
+from tests.mpgd_lab.spoken import Spoken
 
 TINY = SMOKE | {"study": "tiny", "width": 2, "train": 40, "test": 50, "block": 16, "steps": 4}
 ON_CPU = TINY | {"device": "cpu"}

@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-from tests.mpgd_lab.again import check_nothing_again
-from tests.mpgd_lab.spoken import Spoken
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
@@ -29,6 +27,8 @@ from mpgd_lab.studies.compare.noises import Noises
 from mpgd_lab.studies.compare.runs import Size, choose, stage
 from mpgd_lab.studies.compare.tasks import BY_NAME as TASKS_BY_NAME
 from mpgd_lab.studies.compare.tasks import TASKS, Task
+from tests.mpgd_lab.again import check_nothing_again
+from tests.mpgd_lab.spoken import Spoken
 
 SIZE = Size(
     ("wide well", "xor", "pruning"), seeds=3, tuning=1, configurations=2, steps=4, walkers=3

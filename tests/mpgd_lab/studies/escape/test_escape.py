@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests import results
 
 from mpgd import ChaoticNoise
 from mpgd.theory import force_of
@@ -21,6 +20,7 @@ from mpgd_lab.studies.escape.section import blocks, told
 from mpgd_lab.studies.escape.training import work
 from mpgd_lab.studies.escape.walks import Count, count_exits, make_noise, time_right, values
 from mpgd_lab.studies.escape.well_shapes import SIDES, WELLS, rotation, two_slopes, two_wells
+from tests import results
 
 TINY = Sizes(
     exits=40, fewer=20, walkers=60, time=10.0, patience=10.0, shared=20, horizon=10.0, rows=3

@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.mpgd_lab.again import check_nothing_again
-from tests.mpgd_lab.spoken import Spoken
 from torch import nn
 
 from mpgd import ChaoticNoise, GaussianNoise
@@ -26,6 +24,8 @@ from mpgd_lab.studies.generalization.trajectories import (
     initial,
     losses_of,
 )
+from tests.mpgd_lab.again import check_nothing_again
+from tests.mpgd_lab.spoken import Spoken
 
 SMALL = Training(eta=0.5, strength=0.002, steps=1040, hidden=3, every=20, coordinates=5, probes=2)
 SIZE = Size({"digits": SMALL}, 3)

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.mpgd_lab.spoken import Spoken
 
 from mpgd import ChaoticNoise
 from mpgd.theory.phases.laminar import decay_of, force_of
@@ -19,6 +18,7 @@ from mpgd_lab.studies.levels import EXPERIMENT, runs, training
 from mpgd_lab.studies.levels.effects import distance, effects, over_nets
 from mpgd_lab.studies.levels.runs import CANDIDATES, NETS, RECIPE, STUDIES, Size, tasks, weight
 from mpgd_lab.studies.levels.section import settings_table, verdict
+from tests.mpgd_lab.spoken import Spoken
 
 SIZE = Size(seeds=2, fresh=2, paths=2, steps=6)
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.mpgd_lab.spoken import Spoken
 
 from mpgd_lab.catalogue import PROTOCOLS
 from mpgd_lab.content.blocks import Plate
@@ -31,6 +30,7 @@ from mpgd_lab.studies.steps.runs import (
 )
 from mpgd_lab.studies.steps.section import LARGE, SMALL, STILL, WORSE, Rows, blocks, findings
 from mpgd_lab.studies.steps.training import train
+from tests.mpgd_lab.spoken import Spoken
 
 SHORTER = 500
 

@@ -8,10 +8,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from tests.numbers import ANSWERS, LAW, REFUSALS
 
 import mpgd
 from mpgd.limits import distances_in_law, p_variation
+from tests.numbers import ANSWERS, LAW, REFUSALS
 
 RANDOM = 160
 
@@ -29,6 +29,7 @@ def attack(seed: int) -> Iterator[str | None]:
 
 
 def problem_of(case: str, holds: Callable[[], bool]) -> str | None:
+    """Return what is wrong with a case, or None."""
     try:
         return None if holds() else f"{case}: wrong"
     except Exception as problem:
@@ -36,12 +37,14 @@ def problem_of(case: str, holds: Callable[[], bool]) -> str | None:
 
 
 def is_refused(function: Callable[[], object], kind: type[Exception], text: str) -> bool:
+    """Return whether a function raises this error with this text."""
     with pytest.raises(kind, match=text):
         function()
     return True
 
 
 def path_of(dice: random.Random) -> np.ndarray:
+    """Return a random walk."""
     rng = np.random.default_rng(dice.randrange(2**32))
     return rng.standard_normal((dice.randrange(2, 60), dice.choice((1, 2, 5)))).cumsum(axis=0)
 

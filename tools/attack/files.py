@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-from tests.maps.test_tables import CHANGES, with_checksum
-from tests.mpgd_lab.data.test_archives import HOSTILE, SIZES
 
 from mpgd.maps import tables
 from mpgd.maps.tables import thaler_tables
@@ -22,6 +20,8 @@ from mpgd_lab.data.archives import contents
 from mpgd_lab.data.cifar10 import read_pickle
 from mpgd_lab.data.sources import DataError
 from mpgd_lab.store import LARGEST, Run, Store
+from tests.maps.test_tables import CHANGES, with_checksum
+from tests.mpgd_lab.data.test_archives import HOSTILE, SIZES
 
 CAUGHT = (OSError, EOFError, zlib.error, zipfile.BadZipFile, tarfile.TarError)  # by `download`
 RUN = Run("noise", "paper", "fresh", {"gamma": 0.6}, seed=0)
@@ -35,6 +35,7 @@ class Command:
 
 
 def sparse(path: Path) -> None:
+    """Make a file larger than a record may be, without using the disk."""
     path.touch()
     os.truncate(path, LARGEST + 1)
 
@@ -83,6 +84,7 @@ def attack(seed: int) -> Iterator[str | None]:
 
 
 def archive(folder: Path, content: bytes) -> object:
+    """Read the wanted members of an archive; none found is an error."""
     path = folder / "archive"
     path.write_bytes(content)
     found = contents(path, SIZES)
@@ -94,6 +96,7 @@ def archive(folder: Path, content: bytes) -> object:
 def refused(
     kind: str, read: Callable[[], object], errors: tuple[type[Exception], ...]
 ) -> str | None:
+    """Return what went wrong: anything but one of these errors."""
     try:
         read()
     except errors:

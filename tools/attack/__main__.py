@@ -1,4 +1,4 @@
-"""Run the attacks: `python -m tests.attack [--seed N] [names ...]`; exit code 1 on a failure."""
+"""Run the attacks: `python -m tools.attack [--seed N] [names ...]`; exit code 1 on a failure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 
-from tests.attack import checkpoints, files, kills, memory, numbers, requests, tables
+from tools.attack import checkpoints, files, kills, memory, numbers, requests, tables
 
 Attack = Callable[[int], Iterable[str | None]]
 
@@ -26,7 +26,7 @@ SHOWN = 5  # failures of an attack
 
 def main() -> int:
     """Run the attacks whose names contain a word given, all if there is none."""
-    parser = argparse.ArgumentParser(prog="python -m tests.attack", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.attack", description=__doc__)
     parser.add_argument("names", nargs="*", help="words of the attacks to run, such as 'tables'")
     parser.add_argument("--seed", type=int, default=0, help="other damage: by default 0")
     asked = parser.parse_args()

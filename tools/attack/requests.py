@@ -13,9 +13,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import torch
-from tests.mpgd_lab.lab.test_server import ask
 
 from mpgd_lab.lab.server import Lab, make_server
+from tests.mpgd_lab.lab.test_server import ask
 
 COUNT = 2300
 MANY = 10_000
@@ -124,6 +124,7 @@ def answered(lab: Lab, sent: bytes, hangs_up: bool) -> str | None:
 
 
 def is_up(lab: Lab) -> bool:
+    """Return whether the lab serves its page."""
     address = ("127.0.0.1", lab.server_address[1])
     with closing(http.client.HTTPConnection(*address, timeout=60)) as connection:
         connection.request("GET", "/")
