@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from mpgd.noise.engines import has_numba
+from mpgd.noise.engines import has_cpu
 
 if TYPE_CHECKING:
     from mpgd_lab.lab.server import Lab
 
-NEEDS_NUMBA = re.compile(r"needs? numba\b.*: pip install")  # our own ImportErrors
+NEEDS_KERNELS = re.compile(r"needs? compiled kernels")  # our own ImportErrors
 OWN_LEG = re.compile(": make (gpu|data)")  # such a test runs there, where MPGD_NO_SKIPS is "all"
 LEVEL = 1e-4 / 40  # of one statistical check: 1e-4 in all, over at most 40 of them
 
@@ -65,13 +65,13 @@ def lab() -> Iterator[Lab]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):  # type: ignore[no-untyped-def]
-    """Skip what asks for an absent numba; turn skips into failures where MPGD_NO_SKIPS is set.
+    """Skip what asks for absent kernels; turn skips into failures where MPGD_NO_SKIPS is set.
 
     Tests that have a leg of their own share one line of the summary.
     """
     report = yield
     problem = call.excinfo.value if call.excinfo else None
-    if report.failed and not has_numba() and NEEDS_NUMBA.search(str(problem)):
+    if report.failed and not has_cpu() and NEEDS_KERNELS.search(str(problem)):
         report.outcome = "skipped"
         report.longrepr = (str(item.path), item.location[1], f"Skipped: {problem}")
     wish, is_elsewhere = os.environ.get("MPGD_NO_SKIPS"), OWN_LEG.search(str(report.longrepr))

@@ -87,7 +87,7 @@ def test_imports_point_to_earlier_layers() -> None:
         ("from mpgd_lab import report", "mpgd.theory.tails.index", True),
         ("import mpgd_lab.store", "mpgd", True),
         ("from mpgd.maps.thaler import ThalerMap\nimport numpy", "mpgd.noise.chaotic", False),
-        ("from mpgd.noise.engines import fused", "mpgd.noise.chaotic", False),
+        ("from mpgd.noise.engines import tensor", "mpgd.noise.chaotic", False),
         ("from mpgd import maps, ThalerMap, __version__", "mpgd_lab.cli", False),
         ("from mpgd_lab.report import write", "mpgd_lab.cli", False),
     ],

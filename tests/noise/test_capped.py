@@ -15,13 +15,13 @@ from mpgd.noise import position
 from mpgd.noise.capped import capped_law
 from mpgd.noise.counter_hash import make_key, step_key
 from mpgd.noise.driver import magnitude
-from mpgd.noise.engines import has_numba
+from mpgd.noise.engines import has_cpu
 from mpgd.noise.word import FAR, FRACTION, LONG, LONGEST, MAGNITUDE, ONE
 from mpgd.parameters import LONGEST_PHASE
 from tests.conftest import LEVEL
 from tests.noise.integer_reference import Reference
 
-ENGINES = ["torch", "numba"] if has_numba() else ["torch"]
+ENGINES = ["torch", "cpu"] if has_cpu() else ["torch"]
 CAPS = [1, 3, 10, 100, FAR - 1, FAR, 5000, LONGEST]
 
 

@@ -1,4 +1,4 @@
-"""Stochastic rounding: right in the mean, to a neighbour, the same bits from torch and numba."""
+"""Stochastic rounding: right in the mean, to a neighbour, the same bits from torch and C."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_halves_stay_and_all_others_go_to_a_neighbour(dtype: torch.dtype) -> Non
 
 
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
-def test_numba_and_torch_give_the_same_bits(dtype: torch.dtype) -> None:
+def test_kernels_and_torch_give_the_same_bits(dtype: torch.dtype) -> None:
     g = torch.Generator().manual_seed(0)
     x = torch.cat([torch.randn(2000, generator=g) * 10.0**k for k in range(-12, 6)])
     top = torch.finfo(dtype).max

@@ -2,7 +2,7 @@
 
 The gradient lies in ``p.grad`` before a step, so the perturbation can come first:
 
-    x <- x + (n - m x)         m = mu eta^gamma1 v1,   n = sigma eta^gamma2 v2
+    x <- (x - m x) + n         m = mu eta^gamma1 v1,   n = sigma eta^gamma2 v2
     x <- the inner optimizer's step from there
 
 For SGD that is equation (8) of the paper to rounding, momentum included, since the buffer sees only
