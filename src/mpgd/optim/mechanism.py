@@ -18,7 +18,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
@@ -31,10 +31,15 @@ from mpgd.noise.counter_hash import make_key
 from mpgd.noise.force import overridden
 from mpgd.optim import checkpoint, entries, rounding
 from mpgd.optim.closures import EvaluatedClosure
-from mpgd.optim.diagnostics import UpdateProbe, level_of_user, warn_if_large
+from mpgd.optim.diagnostics import UpdateProbe, level_of_user, warn_if_large, warn_if_silent
 from mpgd.optim.displacement import displace, next_shared, traced
 from mpgd.optim.displacement.target import Target
-from mpgd.optim.distributed import local, number_partition, place_of, refuse_overlap, refuse_sparse
+from mpgd.optim.distributed import (
+    local,
+    number_partition,
+    place_of,
+    refuse_gradients,
+)
 from mpgd.optim.groups import resolve_strength
 from mpgd.optim.settings import (
     NAMES,
@@ -46,13 +51,7 @@ from mpgd.optim.settings import (
     check_learning_rate,
     refuse_unknown,
 )
-from mpgd.optim.state import (
-    State,
-    check_orbits,
-    ensure_states,
-    follow_replaced,
-    is_complete,
-)
+from mpgd.optim.state import State, check_orbits, ensure_states, follow_replaced, is_complete
 
 STATE_HOOKS: Final = tuple(
     f"_optimizer_{which}_{when}_hooks"
@@ -90,12 +89,13 @@ class Perturbed(ABC):
         self._renew()
         before = [dict(group) for group in self.param_groups]
         try:
-            resolve_strength(self.param_groups, self._keywords, self._prefix, **strength)
+            recipe = resolve_strength(self.param_groups, self._keywords, self._prefix, **strength)
             for group in self.param_groups:
                 self._settle(group)
             settings = self._fit()
+            warn_if_silent(self.param_groups, self._prefix)
             self._warn_of_same_noise()
-            self._warn_if_large(settings)
+            self._warn_if_large(settings, recipe)
         except Exception:
             for group, old in zip(self.param_groups, before, strict=True):
                 group.clear()
@@ -153,9 +153,9 @@ class Perturbed(ABC):
             raise
         self._warn_if_large(settings)
 
-    def _warn_if_large(self, settings: list[Settings]) -> None:
+    def _warn_if_large(self, settings: list[Settings], recipe: Container[int] = ()) -> None:
         pairs = enumerate(zip(self.param_groups, settings, strict=True))
-        any(warn_if_large(number, *pair, self._prefix) for number, pair in pairs)
+        any(warn_if_large(k, *pair, self._prefix, k in recipe) for k, pair in pairs)
 
     def _warn_of_same_noise(self) -> None:
         """Warn if another optimizer that has not stepped yet gives other tensors the same noise."""
@@ -249,8 +249,7 @@ class Perturbed(ABC):
     def _refuse_gradients(self, settings: list[Settings]) -> None:
         for group, each in zip(self.param_groups, settings, strict=True):
             if each.is_perturbed:
-                refuse_sparse(group["params"])
-                refuse_overlap(group["params"])
+                refuse_gradients(group["params"])
 
     def _inner_step(self, *args: Any, **kwargs: Any) -> Any:
         """Take the inner step without its hooks: those of this object have run."""
