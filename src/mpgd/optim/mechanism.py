@@ -129,10 +129,8 @@ class Perturbed(ABC):
                     f"{flag} must be False in a perturbed optimizer: a step happens in place, "
                     "outside autograd, and a captured graph would repeat the noise of one step"
                 )
-        size = len(self._prefix)
-        if size:
-            mine = [str(n)[size:] for n in group if str(n).startswith(self._prefix)]
-            refuse_unknown(mine, NAMES, self._prefix)
+        mine = [str(n).removeprefix(PREFIX) for n in group if str(n).startswith(PREFIX)]
+        refuse_unknown(mine, NAMES, PREFIX)
         own = {n: group[self._prefix + n] for n in NAMES if self._prefix + n in group}
         plain = check_keywords(overridden(vars(self._keywords), own))
         group.update({self._prefix + name: value for name, value in plain.items()})
@@ -164,22 +162,17 @@ class Perturbed(ABC):
         for other in others:
             if other is self or not isinstance(other, Perturbed):
                 continue
-            theirs = other._noise_keys() if not other._has_stepped() else {}
+            theirs = other._noise_keys()
             if any(mine[key] is not theirs[key] for key in mine.keys() & theirs.keys()):
                 warnings.warn(SAME_NOISE, UserWarning, stacklevel=level_of_user())
                 return
 
     def _noise_keys(self) -> dict[int, Tensor]:
-        return {self._key_of(p, s): p for p, s in self._perturbed_parameters()}
-
-    def _has_stepped(self) -> bool:
-        return any(int(state["step"]) for state in self._orbits.values() if "step" in state)
-
-    def _perturbed_parameters(self) -> Iterator[tuple[Tensor, Settings]]:
-        for number, group in enumerate(self.param_groups):
-            settings = self._cache.of(number, group)
-            for p in group["params"] if settings.is_perturbed else ():
-                yield p, settings
+        """Return what the noise of each parameter follows from; nothing after the first step."""
+        if any(int(state["step"]) for state in self._orbits.values() if "step" in state):
+            return {}
+        pairs = [(self._cache.of(k, group), group) for k, group in enumerate(self.param_groups)]
+        return {self._key_of(p, s): p for s, g in pairs if s.is_perturbed for p in g["params"]}
 
     # What must be there before a step --------------------------------------------------------
 
@@ -231,25 +224,25 @@ class Perturbed(ABC):
         settings = self._ready()
         if closure is not None:
             closure = EvaluatedClosure(closure, self.param_groups)
+        if closure is not None or args:
             args = (closure, *args)
-        self._refuse_gradients(settings)
+        for group, each in zip(self.param_groups, settings, strict=True):
+            if each.is_perturbed:
+                refuse_gradients(group["params"])
         if rounding.is_needed(self.param_groups, settings):
             loss = rounding.step(self, settings, *args, **kwargs)
         else:
-            self._displace(settings)
+            waiting = self._displace(settings)
             self._probe.note(self.param_groups)
             if closure is not None:
                 closure.note()
             loss = self._inner_step(*args, **kwargs)
             self._probe.measure(self.param_groups)
+            for x, shift in waiting:
+                x.add_(shift)
         if self._unshown:
             entries.show(self, stepped=True)
         return loss
-
-    def _refuse_gradients(self, settings: list[Settings]) -> None:
-        for group, each in zip(self.param_groups, settings, strict=True):
-            if each.is_perturbed:
-                refuse_gradients(group["params"])
 
     def _inner_step(self, *args: Any, **kwargs: Any) -> Any:
         """Take the inner step without its hooks: those of this object have run."""
@@ -259,21 +252,29 @@ class Perturbed(ABC):
         return function(self, *args, **kwargs)
 
     @torch.no_grad()
-    def _displace(self, settings: list[Settings]) -> None:
+    def _displace(self, settings: list[Settings]) -> list[tuple[Tensor, Tensor]]:
+        """Displace the parameters; return (x, shift) of those that wait for the inner step.
+
+        Where gradients have a graph, it may differentiate them again, at the x they belong to.
+        """
+        waiting: list[tuple[Tensor, Tensor]] = []
         for group, each in zip(self.param_groups, settings, strict=True):
             eta = float(group["lr"])
             if each.is_perturbed and group["params"] and eta:  # at lr 0 the orbits wait
                 params = [p for p in group["params"] if p.grad is not None]
                 m = next_shared(self._orbits[group["params"][0]], each)
-                displace([self._target(p, each) for p in params], each, eta, m)
+                copies = {p: local(p).detach().clone() for p in params if p.grad.requires_grad}
+                displace([self._target(p, each, copies.get(p)) for p in params], each, eta, m)
                 self.count_steps(params)
+                waiting += [(local(p).detach(), x - local(p)) for p, x in copies.items()]
+        return waiting
 
     def _target(self, p: Tensor, settings: Settings, x: Tensor | None = None) -> Target:
         """Return a parameter, or ``x`` that stands for it, as the displacement sees it."""
         state = self._orbits[p]
         orbits = {number: local(state[name]) for name, _, number in settings.orbits}
-        x = local(p) if x is None else x
-        return Target(x, place_of(p), self._key_of(p, settings), state["step"].item(), orbits)
+        part, step = local(p) if x is None else x, state["step"].item()
+        return Target(part, place_of(p), self._key_of(p, settings), step, orbits)
 
     def _key_of(self, p: Tensor, settings: Settings) -> int:
         """Return the hash of (seed, ordinal)."""
