@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, Never
 
 from torch import Tensor
 from torch.optim import SGD
 
-from mpgd.optim.perturbed import install
-from mpgd.optim.settings import DEFAULTS, NoiseLike, Pair, Seed
+from mpgd.optim.groups import SGD_KEYWORDS
+from mpgd.optim.perturbed import KEYWORDS, install
+from mpgd.optim.settings import DEFAULTS, NoiseLike, Pair, Seed, refuse_unknown
 
 
 @install
@@ -99,7 +100,9 @@ class MPGD(SGD):
         maximize: bool = False,
         foreach: bool | None = None,
         fused: bool | None = None,
+        **unknown: Never,
     ) -> None:
+        refuse_unknown(unknown, ("lr", *KEYWORDS, *SGD_KEYWORDS), what="MPGD")
         super().__init__(
             params,
             lr,

@@ -43,12 +43,15 @@ def perturbed(inner: type[Optimizer], /) -> Any:
         raise ValueError(f"inner is {inner.__name__}, which is perturbed already")
     theirs = inspect.signature(inner).parameters
     mine = [name for name in KEYWORDS if name not in theirs]
+    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in theirs.values())
 
     def start(
         self: Any, *given: Any, perturbation: dict[str, Any] | None = None, **keywords: Any
     ) -> None:
         own = {name: keywords.pop(name) for name in mine if name in keywords}
         refuse_unknown(perturbation or {}, KEYWORDS)
+        if not takes_any:
+            refuse_unknown(keywords, (*theirs, *mine, "perturbation"), what=type(self).__name__)
         if twice := own.keys() & (perturbation or {}).keys():
             raise TypeError(f"{sorted(twice)} are given twice")
         inner.__init__(self, *given, **keywords)

@@ -30,7 +30,7 @@ OURS: Final = ("chaotic", "matched", "langevin")  # the noises of the text
 def make_optimizer(model: ResNet18, h: Mapping[str, Any], seed: int) -> MPGD:
     """Return plain descent, or MPGD on the input layer if the run's noise is one of the text."""
     if h["noise"] not in OURS:
-        return MPGD(model.parameters(), h["eta"])
+        return MPGD(model.parameters(), h["eta"], force=0.0)
     settings = {"mu": h["mu"], "sigma": h["sigma"], "seed": seed, "noise": make_noise(h)}
     settings["symmetric"] = h["noise"] == "chaotic" and h["symmetric"]
     if "inert_multiplicative" in h["deviations"]:
