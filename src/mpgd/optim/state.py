@@ -266,8 +266,9 @@ def _cut_phases(state: State, settings: Settings) -> None:
         if word is not None and driver is not None and driver.law is not None:
             words = local(word)
             if words.dtype == torch.int32:  # else the step refuses it
-                is_longer = words & MAGNITUDE > driver.largest
-                words.copy_(torch.where(is_longer, words & -NEGATIVE | driver.largest, words))
+                for part in torch.split(words.view(-1), PART):
+                    is_longer = part & MAGNITUDE > driver.largest
+                    part.copy_(torch.where(is_longer, part & -NEGATIVE | driver.largest, part))
 
 
 def _start_shared(state: State, settings: Settings, others: Sequence[State]) -> None:
