@@ -140,7 +140,7 @@ def split(saved: Mapping[str, Any], prefix: str) -> tuple[dict[str, Any], dict[s
     ]
     plain_state, states = {}, {}
     for name, values in saved["state"].items():
-        if isinstance(values, Mapping) and values.keys() & entries.keys() & {prefix + "ordinal"}:
+        if isinstance(values, Mapping) and values.keys() & entries.keys():
             states[name] = {entries[k]: v for k, v in values.items() if k in entries}
             values = {k: v for k, v in values.items() if k not in entries}
             if not values:
