@@ -71,7 +71,7 @@ def engine(name: str, gamma: float, signs: str, count: int, steps: int) -> Itera
         yield from jax_engine(gamma, signs, count, steps)
         return
     kind = "numba" if name == "numba" else "torch"
-    noise = ChaoticNoise(gamma, BETA, signs, engine=kind)
+    noise = ChaoticNoise(gamma, BETA, signs=signs, engine=kind)
 
     def step(state: NoiseState) -> NoiseState:
         return noise.step(state, dtype=torch.float32)[1]

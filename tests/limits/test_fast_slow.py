@@ -89,7 +89,7 @@ def test_streams_are_the_noise_in_bits(signs: str) -> None:
     fill(out[:7])
     fill(out[7:])
     assert torch.equal(out, noise.path(30, (600, 2), seed=1))
-    slow = ChaoticNoise(0.6, 0.0, signs, engine="torch")
+    slow = ChaoticNoise(0.6, 0.0, signs=signs, engine="torch")
     fast = FastSlow.mpgd(torch.sin, 0.1, 0.1, signs=signs)
     plain = FastSlow(lambda x: -torch.sin(x), [(Diagonal(-0.1), slow), (0.1, slow)])
     ends = [system.simulate(0.5, 30, paths=20, seed=3).final for system in (fast, plain)]

@@ -40,7 +40,9 @@ def after(noise: ChaoticNoise, state: NoiseState, steps: int) -> NoiseState:
 def test_engines_give_the_words_of_the_reference(gamma: float, signs: str, longest: int) -> None:
     count, beta = 2000, 0.3
     ours = Reference(gamma, beta, signs, longest)
-    noises = [ChaoticNoise(gamma, beta, signs, engine, longest=longest) for engine in ENGINES]
+    noises = [
+        ChaoticNoise(gamma, beta, signs=signs, engine=engine, longest=longest) for engine in ENGINES
+    ]
     states = [noise.init(count, seed=7) for noise in noises]
     key, index = int(states[0].key), np.arange(count)
     start = words = ours.start(index, make_key(key, 0), make_key(key, 1))

@@ -109,7 +109,7 @@ def test_the_mean_is_zero_at_every_step_for_any_beta() -> None:
 @pytest.mark.parametrize("beta", [0.0, 0.5])
 def test_a_positive_first_sign_moves_the_mean_of_the_second_value(beta: float) -> None:
     """E v_1 = (1 - beta) E[v(y_1); y_0 left of y*] for product signs, as printed in the paper."""
-    noise = ChaoticNoise(0.6, beta, "product", first_sign="positive")
+    noise = ChaoticNoise(0.6, beta, signs="product", first_sign="positive")
     T, c0, c1 = ThalerMap(0.6), noise.laminar_value, noise.burst_value
     x0, x1 = T.cdf(T.abel_inverse([1.0, 2.0]))
     mean = (1 - beta) * (c0 * x1 + c1 * (x0 - x1))

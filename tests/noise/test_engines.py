@@ -33,8 +33,8 @@ def pair(
 ) -> tuple[ChaoticNoise, ChaoticNoise]:
     """Return the same noise on both engines."""
     return (
-        ChaoticNoise(gamma, beta, signs, engine="torch"),
-        ChaoticNoise(gamma, beta, signs, engine="cpu"),
+        ChaoticNoise(gamma, beta, signs=signs, engine="torch"),
+        ChaoticNoise(gamma, beta, signs=signs, engine="cpu"),
     )
 
 
@@ -199,7 +199,7 @@ def test_a_shard_is_a_slice_of_the_whole(engine: str) -> None:
 
 
 def compiled_steps(backend: str, sizes: list[int], signs: str) -> None:
-    noise = ChaoticNoise(0.6, 0.5, signs, engine="torch")
+    noise = ChaoticNoise(0.6, 0.5, signs=signs, engine="torch")
     states = [noise.init(size, seed=size) for size in sizes]
 
     def run(s: list[Tensor], step: Tensor, keys: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
@@ -248,7 +248,7 @@ class Dtypes(TorchDispatchMode):
 
 @pytest.mark.parametrize("signs", ["fresh", "product"])
 def test_a_step_in_float32_needs_no_float64_and_no_unsigned_integers(signs: str) -> None:
-    noise = ChaoticNoise(0.6, 0.3, signs, engine="torch")
+    noise = ChaoticNoise(0.6, 0.3, signs=signs, engine="torch")
     with Dtypes() as found:
         state = noise.init((3, 400), seed=1)
         noise.step(state, dtype=torch.float32)
@@ -290,7 +290,7 @@ def test_other_values_than_c0_and_c1(device_like: bool) -> None:
 
 def test_every_way_through_the_torch_engine_gives_the_same_words() -> None:
     """Other devices compute a visit for everybody; a key per element is the foreach path's."""
-    noise = ChaoticNoise(0.6, 0.5, "product", engine="torch")
+    noise = ChaoticNoise(0.6, 0.5, signs="product", engine="torch")
     state = noise.init(3000)
     index = torch.arange(3000)
     keys = torch.where(index < 1000, 5, 6)

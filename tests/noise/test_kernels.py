@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from tests.noise.integer_reference import Reference
 
 import mpgd
 from mpgd import ChaoticNoise, GaussianNoise
@@ -23,6 +22,7 @@ from mpgd.noise.engines import cpu
 from mpgd.noise.memoryless import integers, normal_driver
 from mpgd.noise.stochastic_rounding import rounded
 from mpgd.noise.word import LONG, MAGNITUDE, ONE
+from tests.noise.integer_reference import Reference
 
 pytestmark = pytest.mark.skipif(not cpu.is_available(), reason="needs kernels, a C compiler")
 
@@ -77,7 +77,7 @@ def advance(
 @pytest.mark.parametrize("signs", ["fresh", "product"])
 @pytest.mark.parametrize("count", COUNTS)
 def test_words_and_values_are_those_of_the_reference(count: int, signs: str, dtype: Any) -> None:
-    noise, reference = ChaoticNoise(0.6, 0.3, signs), Reference(0.6, 0.3, signs)
+    noise, reference = ChaoticNoise(0.6, 0.3, signs=signs), Reference(0.6, 0.3, signs)
     expected = odd_words(count)
     words = expected.copy()
     size = np.array([0, noise.laminar_value, noise.burst_value])
@@ -195,7 +195,7 @@ def digest() -> str:
     """Return a digest of words and values after 40 steps, both sign rules, and phases cut."""
     whole = hashlib.sha256()
     for signs, longest in (("fresh", None), ("product", None), ("fresh", 7), ("product", 4100)):
-        noise = ChaoticNoise(0.6, 0.3, signs, engine="cpu", longest=longest)
+        noise = ChaoticNoise(0.6, 0.3, signs=signs, engine="cpu", longest=longest)
         state = noise.init(5003, seed=3)
         for _ in range(40):
             value, state = noise.step(state)

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.optim.checkpoints import KINDS, VARIANTS, drivers_state, made, prefix_of, reloaded
-from tests.optim.workers import SETTINGS, run, same_bits, set_gradients, small_net, snapshot, train
 from torch import nn
 
 from mpgd import ChaoticNoise, GaussianNoise, perturb
+from tests.optim.checkpoints import KINDS, VARIANTS, drivers_state, made, prefix_of, reloaded
+from tests.optim.workers import SETTINGS, run, same_bits, set_gradients, small_net, snapshot, train
 
 PLAIN: dict[str, Any] = {
     "mpgd": torch.optim.SGD,

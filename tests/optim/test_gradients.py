@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
+
+from mpgd import MPGD, perturb, perturbed
 from tests.optim.descents import (
     INNERS,
     KINDS,
@@ -29,9 +32,6 @@ from tests.optim.workers import (
     snapshot,
     train,
 )
-from torch import Tensor, nn
-
-from mpgd import MPGD, perturb, perturbed
 
 
 @pytest.mark.parametrize("path", PATHS, ids=str)

@@ -12,11 +12,11 @@ import torch
 from torch import nn
 
 import mpgd
-from mpgd.noise.engines import has_numba
+from mpgd.noise.engines import has_cpu
 
 ENGINES = [
     "torch",
-    pytest.param("numba", marks=pytest.mark.skipif(not has_numba(), reason="needs numba")),
+    pytest.param("cpu", marks=pytest.mark.skipif(not has_cpu(), reason="needs numba")),
 ]
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
+
 from tests.optim.descents import made
 from tests.optim.workers import bits, set_gradients
-from torch import Tensor, nn
 
 SIZE = 70_000  # large enough for several threads
 

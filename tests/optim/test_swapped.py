@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.checkpoints import KINDS, drivers_state
-from tests.optim.workers import make_optimizer, run, same_bits, set_gradients, snapshot
-from tests.optim.wrapped import flat, vectors
 from torch import nn
 
 from mpgd import perturb
+from tests.optim.checkpoints import KINDS, drivers_state
+from tests.optim.workers import make_optimizer, run, same_bits, set_gradients, snapshot
+from tests.optim.wrapped import flat, vectors
 
 
 def swap(optimizer: Any, make: Any) -> None:

@@ -149,7 +149,9 @@ def test_one_changed_coefficient_shows() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("signs", ["fresh", "product"])
 def test_values_and_words_of_a_noise_are_the_torch_engines(signs: str, dtype: torch.dtype) -> None:
-    one, other = (ChaoticNoise(0.6, 0.5, signs=signs, engine=engine) for engine in ("triton", "torch"))
+    one, other = (
+        ChaoticNoise(0.6, 0.5, signs=signs, engine=engine) for engine in ("triton", "torch")
+    )
     state, twin = one.init(3000, 7, DEVICE), other.init(3000, 7, DEVICE)
     for _ in range(20):
         v, state = one.step(state, dtype=dtype)

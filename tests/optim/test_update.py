@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.optim.workers import set_gradients
 from torch import Tensor, nn
 
 from mpgd import MPGD, ChaoticNoise, GaussianNoise, StableNoise, perturb
 from mpgd.optim.settings import make_noises
 from mpgd.optim.state import SHARED
 from mpgd.optim.update import descended, displaced, precision_of, strengths, term
+from tests.optim.workers import set_gradients
 
 ETA, MU, SIGMA, SEED = 0.07, 0.3, 0.2, 5
 SHAPES = [(4, 6), (), (9,)]

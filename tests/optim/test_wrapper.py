@@ -17,7 +17,7 @@ from tests.optim.workers import batch, run, same_bits, set_gradients, small_net,
 from tests.optim.wrapped import INNERS, LOUD, VARIANTS, flat, vectors
 
 
-@pytest.mark.parametrize("engine", ["torch", "numba"])
+@pytest.mark.parametrize("engine", ["torch", "cpu"])
 @pytest.mark.parametrize("name", list(INNERS))
 def test_a_step_is_the_inner_step_and_the_displacement_of_the_old_parameters(
     name: str, engine: str
@@ -75,7 +75,7 @@ def test_without_perturbation_it_is_the_inner_optimizer(name: str) -> None:
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 def test_numba_equals_torch(variant: dict[str, Any], dtype: torch.dtype) -> None:
     found = []
-    for engine in ("torch", "numba"):
+    for engine in ("torch", "cpu"):
         parameters = [*vectors(2, dtype), nn.Parameter(torch.ones(1025, dtype=dtype))]
         parameters += [nn.Parameter(torch.ones((), dtype=dtype)), nn.Parameter(torch.ones(0))]
         parameters += [nn.Parameter(vectors(1, dtype)[0].detach().t())]
