@@ -23,8 +23,8 @@ GPU_RUN := $(if $(wildcard /dev/nvidia0 /dev/kfd),,TRITON_INTERPRET=1)
 TEST_WORKERS ?= 2
 WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 
-.PHONY: reproduce lab test lint coverage data sweeps generic without-numba gpu jax clients notebooks \
-	lowest pythons bench docs clean
+.PHONY: reproduce lab test lint coverage data read-only sweeps generic without-numba gpu jax clients \
+	notebooks lowest pythons bench docs clean
 
 reproduce: $(INSTALLED)
 	$(BIN)/mpgd reproduce --out results --workers $(WORKERS)
@@ -68,7 +68,7 @@ notebooks: $(INSTALLED)
 
 # The hooks of .pre-commit-config.yaml on every file that git knows. They are programs of .venv.
 lint: $(INSTALLED)
-	PATH="$(abspath $(BIN)):$$PATH" PRE_COMMIT_HOME=$(abspath $(VENV))/pre-commit \
+	PATH="$(abspath $(BIN)):$$PATH" PRE_COMMIT_HOME="$(abspath $(VENV))/pre-commit" \
 		$(BIN)/pre-commit run --all-files
 
 # Legs of the tests: what must also hold elsewhere. Each takes a representative set.
@@ -77,6 +77,11 @@ REPRESENTATIVE := tests/noise/test_engines.py tests/noise/test_counter_hash.py \
 	tests/noise/test_chaotic_arguments.py tests/optim/test_fast_paths.py \
 	tests/optim/test_dtypes.py tests/optim/test_memory.py tests/optim/test_update.py \
 	tests/optim/test_wrapper.py tests/optim/test_engine_choice.py
+
+# Where nothing but TMPDIR can be written; `.ci/sealed make read-only` makes such a place.
+read-only: $(INSTALLED)
+	MPGD_NO_SKIPS=1 $(LEG) -p no:cacheprovider $(REPRESENTATIVE) tests/maps/test_tables.py \
+		tests/test_files.py tests/mpgd_lab/test_cli.py tests/mpgd_lab/test_store.py -k "not million"
 
 # Sweeps that are killed, run twice at once, on a cluster or on a full disk; CIFAR-10 without data.
 sweeps: $(INSTALLED)

@@ -3,7 +3,7 @@
     python -m tools.workflow_steps tests.yml legs leg=jax
 
 A step that is an action (`uses:`) is named and skipped. `KEY=VALUE` chooses from the job's matrix;
-without it the first value is taken.
+without it the first value is taken. Variables that are set here keep their values.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def steps(workflow: dict[str, Any], job: str, chosen: dict[str, str]) -> list[tu
 def main(file: str, job: str, *settings: str) -> int:
     """Run the job's steps, in the shell that GitHub uses, until one fails; return its exit code."""
     workflow = yaml.safe_load((WORKFLOWS / file).read_text())
-    environment = os.environ | workflow.get("env", {}) | workflow["jobs"][job].get("env", {})
+    variables = workflow.get("env", {}) | workflow["jobs"][job].get("env", {})
+    environment = {name: str(value) for name, value in variables.items()} | os.environ
     for name, command in steps(workflow, job, dict(pair.split("=", 1) for pair in settings)):
         print(f"-- {name.strip()}{'' if command else ' (an action: skipped)'}", flush=True)
         shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", command]

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 import mpgd
-from mpgd_lab.store import LARGEST, Record, Run, Store, StoreError
+from mpgd_lab.store import MAX_BYTES, Record, Run, Store, StoreError
 
 RUN = Run("noise", "paper", "fresh", {"gamma": 0.6, "steps": 1000}, seed=0)
 
@@ -32,8 +32,11 @@ def save(store: Store, run: Run = RUN, ks: float = 0.02) -> Record:
 
 
 def head() -> str | None:
-    """Return the commit of the clone that the package lies in."""
-    command = ["git", f"--git-dir={Path(mpgd.__file__).parents[2] / '.git'}", "rev-parse", "HEAD"]
+    """Return the commit of the clone that the package lies in; git may refuse another user."""
+    root = Path(mpgd.__file__).parents[2]
+    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
+    if not (root / ".git").exists():
+        return None
     return subprocess.run(command, capture_output=True, text=True).stdout.strip() or None
 
 
@@ -85,7 +88,7 @@ def test_once_works_once(store: Store) -> None:
         calls.append(1)
         return {"ks": 0.1}, {}
 
-    first, second = store.once(RUN, work), store.once(RUN, work)
+    first, second = store.get_or_compute(RUN, work), store.get_or_compute(RUN, work)
     assert first == second
     assert calls == [1]
 
@@ -139,7 +142,7 @@ def test_records_gives_the_good_and_names_the_bad(store: Store) -> None:
 
 def huge(path: Path) -> None:
     path.touch()
-    os.truncate(path, LARGEST + 1)  # takes no room
+    os.truncate(path, MAX_BYTES + 1)  # takes no room
 
 
 @pytest.mark.parametrize(

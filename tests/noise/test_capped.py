@@ -9,9 +9,9 @@ import pytest
 import torch
 from scipy.stats import binomtest, chisquare, norm
 
-from mpgd import ChaoticNoise, NoiseState, ThalerMap
+from mpgd import ChaoticNoise, ThalerMap
 from mpgd.limits import limit_law
-from mpgd.noise import position
+from mpgd.noise import NoiseState, position
 from mpgd.noise.capped import capped_law
 from mpgd.noise.counter_hash import make_key, step_key
 from mpgd.noise.driver import magnitude

@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binomtest, kstest, norm, poisson
 from torch import Tensor
 
-from mpgd import ChaoticNoise, NoiseState, StableLaw, ThalerMap
-from mpgd.noise import position, sign
+from mpgd import ChaoticNoise, StableLaw, ThalerMap
+from mpgd.noise import NoiseState, position, sign
 from mpgd.noise.word import FAR, FRACTION, LONGEST
 from tests import reference
 from tests.conftest import LEVEL

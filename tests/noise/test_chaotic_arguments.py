@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from mpgd import ChaoticNoise, NoiseState
-from mpgd.noise import position
+from mpgd import ChaoticNoise
+from mpgd.noise import NoiseState, position
 from mpgd.noise.engines import check_dtype
 from mpgd.noise.engines.library import Loaded
 from mpgd.noise.word import LONGEST

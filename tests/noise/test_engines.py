@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from mpgd import ChaoticNoise, NoiseState, ThalerMap
-from mpgd.noise import position, sign
+from mpgd import ChaoticNoise, ThalerMap
+from mpgd.noise import NoiseState, position, sign
 from mpgd.noise.counter_hash import make_key, step_key, step_key_tensor
 from mpgd.noise.driver import Driver, Table
 from mpgd.noise.engines import tensor

@@ -7,8 +7,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from mpgd import ChaoticNoise, NoiseState
-from mpgd.noise import position, sign
+from mpgd import ChaoticNoise
+from mpgd.noise import NoiseState, position, sign
 from mpgd.noise.counter_hash import STRIDE
 from mpgd.noise.engines import cpu
 from mpgd.noise.word import LONGEST, MAGNITUDE

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from mpgd import stochastic_round
 from mpgd.noise.counter_hash import flat_index, hash_elements
 from mpgd.noise.stochastic_rounding import rounded
+from mpgd.optim import stochastic_round
 from mpgd.optim.rounding import round_part
 from tests.optim.workers import same_bits
 

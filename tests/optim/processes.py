@@ -104,20 +104,20 @@ def flatten(rank: int, folder: str) -> Any:
         model = wrapped(layers, original)
         try:
             if not original:
-                mpgd.number_parameters(model)
+                mpgd.optim.number_parameters(model)
             make_optimizer("mpgd", model.parameters())
         except ValueError as error:
             found["errors"].append(str(error))
     for kind in KINDS:
         for layers in (False, True):
             model = wrapped(layers, True)
-            mpgd.number_parameters(model)
+            mpgd.optim.number_parameters(model)
             optimizer = make_optimizer(kind, model.parameters(), engine="torch", symmetric=True)
             train_odd(model, optimizer, range(6))
             with Fsdp.summon_full_params(model):
                 found[f"{kind} {layers}"] = [p.detach().clone() for p in model.parameters()]
         bare: nn.Module = wrapped(True, False, bare_net)
-        mpgd.number_parameters(bare)
+        mpgd.optim.number_parameters(bare)
         optimizer = make_optimizer(kind, bare.parameters(), engine="torch", symmetric=True)
         train_odd(bare, optimizer, range(6))
         with Fsdp.summon_full_params(bare):

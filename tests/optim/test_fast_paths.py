@@ -11,7 +11,7 @@ from torch import nn
 
 from mpgd import MPGD
 from mpgd.optim.settings import make_settings
-from tests.optim.descents import LOUD, KERNELS, PATHS, VARIANTS, core, ends, parameters
+from tests.optim.descents import KERNELS, LOUD, PATHS, VARIANTS, core, ends, parameters
 from tests.optim.workers import ORBITS, bits, same_bits, set_gradients
 
 SIZES = [1, 7, 24, 1000, 1025, 1_000_000]

@@ -170,7 +170,7 @@ def test_sizes_follow_groups_and_schedules() -> None:
             ]
             assert [first.multiplicative, first.additive] == pytest.approx(expected, rel=1e-13)
     plain = torch.optim.SGD(model.parameters(), lr=0.5)
-    assert perturbation_sizes(plain) == [mpgd.PerturbationSize(0.0, 0.0, 0.5)]
+    assert perturbation_sizes(plain) == [mpgd.optim.PerturbationSize(0.0, 0.0, 0.5)]
 
 
 def test_a_misspelt_setting_is_named() -> None:

@@ -107,7 +107,7 @@ def test_tied_halves_are_not_rounded_stochastically_by_a_wrapper() -> None:
 def test_float32_states_of_other_shapes_resume_in_bits() -> None:
     """Adafactor's row and column means."""
 
-    def made(saved: Any = None) -> tuple[nn.Parameter, mpgd.Perturbed]:
+    def made(saved: Any = None) -> tuple[nn.Parameter, mpgd.optim.Perturbed]:
         p = nn.Parameter(torch.linspace(-1, 1, 12).reshape(3, 4).bfloat16())
         inner = torch.optim.Adafactor([p], lr=0.1)
         optimizer = mpgd.perturb(inner, sigma=0.001, rounding="stochastic")
@@ -117,7 +117,7 @@ def test_float32_states_of_other_shapes_resume_in_bits() -> None:
             optimizer.load_state_dict(saved[1])
         return p, optimizer
 
-    def run(p: nn.Parameter, optimizer: mpgd.Perturbed, first: int, last: int) -> None:
+    def run(p: nn.Parameter, optimizer: mpgd.optim.Perturbed, first: int, last: int) -> None:
         for k in range(first, last):
             p.grad = torch.full_like(p, 0.1 + k) * p.detach()
             optimizer.step()

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 import mpgd
-from mpgd import MPGD, ChaoticNoise, PerturbationWarning, perturb, perturbation_sizes
+from mpgd import MPGD, ChaoticNoise, perturb, perturbation_sizes
+from mpgd.optim import PerturbationWarning
 from mpgd.optim.sizes import WATCHED_STEPS, growth
 
 SGD = torch.optim.SGD
@@ -127,7 +128,7 @@ def test_reach_of_a_wrapped_optimizer_is_against_its_own_update(decay: float | N
 
 def test_groups_and_other_optimizers_have_sizes_too() -> None:
     plain = SGD(weights(), lr=0.5)
-    assert perturbation_sizes(plain, steps=10) == [mpgd.PerturbationSize(0.0, 0.0, 0.5)]
+    assert perturbation_sizes(plain, steps=10) == [mpgd.optim.PerturbationSize(0.0, 0.0, 0.5)]
     zero = MPGD(weights(0.0, 0.0), 0.1, sigma=0.1)
     assert perturbation_sizes(zero, steps=10)[0].relative is None
     with pytest.raises(ValueError, match="steps must be an integer >= 1, got 0"):

@@ -10,7 +10,7 @@ import pytest
 
 from mpgd import ChaoticNoise
 from mpgd.theory import decay_of, growth_exponent, levels
-from mpgd.theory.phases.laminar import stability
+from mpgd.theory.phases import stability
 
 GIVEN = {"lr": 0.05, "gamma": 0.6}
 

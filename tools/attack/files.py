@@ -16,10 +16,10 @@ import numpy as np
 
 from mpgd.maps import tables
 from mpgd.maps.tables import thaler_tables
-from mpgd_lab.data.archives import contents
 from mpgd_lab.data.cifar10 import read_pickle
+from mpgd_lab.data.safe_archives import contents
 from mpgd_lab.data.sources import DataError
-from mpgd_lab.store import LARGEST, Run, Store
+from mpgd_lab.store import MAX_BYTES, Run, Store
 from tests.maps.test_tables import CHANGES, with_checksum
 from tests.mpgd_lab.data.test_archives import HOSTILE, SIZES
 
@@ -37,7 +37,7 @@ class Command:
 def sparse(path: Path) -> None:
     """Make a file larger than a record may be, without using the disk."""
     path.touch()
-    os.truncate(path, LARGEST + 1)
+    os.truncate(path, MAX_BYTES + 1)
 
 
 PLACES: dict[str, Callable[[Path], object]] = {  # of a result or of a table

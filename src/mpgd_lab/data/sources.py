@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mpgd.files import cache_folder, check_place, write_whole
-from mpgd_lab.data import archives
+from mpgd_lab.data import safe_archives
 
 Array = NDArray[np.float64]
 
@@ -233,7 +233,7 @@ def _fetch(source: Source, path: Path) -> Path:
 
 def _unpack(path: Path, source: Source) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of the files a data set needs, wherever they lie in its archive."""
-    found = archives.contents(path, source.sizes)
+    found = safe_archives.contents(path, source.sizes)
     for name in source.files:
         if name not in found:
             raise OSError(f"{name} is not in the archive")

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from mpgd import MPGD, ChaoticNoise
-from mpgd_lab.banks.bank import NoiseBank
 from mpgd_lab.nets.layout import Layout, gradients
+from mpgd_lab.perturbations.batched import NoiseBank
 
 LAYOUT = Layout((5, 7, 3), torch.tanh)
 

@@ -68,7 +68,7 @@ def tasks(protocol: str, seeds: Sequence[int], size: Size = FULL) -> list[Run]:
     return [_run(name, scheme, size) for name in size.trainings for scheme in SCHEMES]
 
 
-def wanted(context: Context, size: Size = FULL) -> list[Run]:
+def select_runs(context: Context, size: Size = FULL) -> list[Run]:
     """Return the runs on the data sets that are found."""
     every, found = tasks("paper", (), size), is_available(AIRFOIL, context.data)
     if found or "airfoil" not in size.trainings:

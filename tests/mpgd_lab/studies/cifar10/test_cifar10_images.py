@@ -7,7 +7,7 @@ from scipy.stats import chisquare
 from torch import Tensor
 
 from mpgd_lab.data.cifar10 import Images
-from mpgd_lab.studies.cifar10.images import (
+from mpgd_lab.studies.cifar10.augmentation import (
     MEANS,
     STDS,
     Blocks,

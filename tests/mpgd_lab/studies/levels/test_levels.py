@@ -149,7 +149,9 @@ def test_a_recipe_must_move_weights_and_do_no_harm(
     assert verdict(records).startswith(said)
     plain = [r for r in records if r.run.scheme == "descent"]
     assert distance(plain, plain) == 0.0
-    assert effects(records, "digits", fresh=True)[scheme].moved == pytest.approx(shift, rel=0.1)
+    assert effects(records, "digits", fresh=True)[scheme].displacement == pytest.approx(
+        shift, rel=0.1
+    )
 
 
 def test_an_unfinished_check_says_so(tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from mpgd.noise import ChaoticNoise, GaussianNoise, StableNoise
-from mpgd_lab.banks.bank import Noise, NoiseBank
+from mpgd_lab.perturbations.batched import Noise, NoiseBank
 from mpgd_lab.store import Run
-from mpgd_lab.studies.compare.grounds import Ground, OnData, neurons
+from mpgd_lab.studies.compare.objectives import DataObjective, Objective, neurons
 
 KINDS = ("chaotic", "gaussian", "anti", "stable")
 DRIVERS = {"multiplicative": 0, "additive": 1}  # their numbers in the optimizer
@@ -41,19 +41,21 @@ def level(h: Any) -> float:
         0.2
     """
     driver = ChaoticNoise(h["gamma"])
-    found: float = h["level"] * h["lr"] / driver.laminar_value
-    return found * sqrt(driver.variance) if h["noise"] in ("gaussian", "anti") else found
+    scale: float = h["level"] * h["lr"] / driver.laminar_value
+    return scale * sqrt(driver.variance) if h["noise"] in ("gaussian", "anti") else scale
 
 
 class Noises:
     """The noises of some runs."""
 
-    def __init__(self, runs: Sequence[Run], place: Ground, x: Tensor) -> None:
+    def __init__(self, runs: Sequence[Run], objective: Objective, x: Tensor) -> None:
         groups: dict[Hashable, list[int]] = defaultdict(list)
         for row, run in enumerate(runs):
             if run.hyperparameters.get("noise", "none") != "none":
                 groups[_kind(run.hyperparameters)].append(row)
-        self.parts = [_Part([(row, runs[row]) for row in rows], place) for rows in groups.values()]
+        self.parts = [
+            _Part([(row, runs[row]) for row in rows], objective) for rows in groups.values()
+        ]
         places = {part.place for part in self.parts}
         self.m = torch.zeros_like(x) if "multiplicative" in places else None
         self.n = torch.zeros_like(x) if "additive" in places else None
@@ -75,7 +77,7 @@ def _kind(h: Any) -> Hashable:
 class _Part:
     """Runs that share the kind of their noise."""
 
-    def __init__(self, rows: Sequence[tuple[int, Run]], place: Ground) -> None:
+    def __init__(self, rows: Sequence[tuple[int, Run]], objective: Objective) -> None:
         h = rows[0][1].hyperparameters
         self.place, self.is_anti = h["place"], h["noise"] == "anti"
         self.rows = torch.tensor([row for row, _ in rows])
@@ -83,10 +85,10 @@ class _Part:
         self.level = torch.tensor(scales, dtype=torch.float64)
         seeds = sorted({run.seed for _, run in rows})
         self.seeds = torch.tensor([seeds.index(run.seed) for _, run in rows])
-        self.neurons, shapes = None, place.shapes
+        self.neurons, shapes = None, objective.shapes
         if h["per"] == "neuron":
-            assert isinstance(place, OnData)
-            self.neurons = neurons(place.layout)
+            assert isinstance(objective, DataObjective)
+            self.neurons = neurons(objective.layout)
             shapes = [(int(self.neurons.max()) + 1,)]
         self.bank = NoiseBank(noise_of(h), seeds, shapes, [DRIVERS[h["place"]]])
         self.last = self._draw() if self.is_anti else None

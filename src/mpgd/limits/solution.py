@@ -65,7 +65,7 @@ def steps_until(time: float, rate: float) -> int:
     return math.floor(steps)
 
 
-def start(x0: ArrayLike | Tensor, paths: int) -> Tensor:
+def initial_states(x0: ArrayLike | Tensor, paths: int) -> Tensor:
     """Return the states at time 0, float64 (path, coordinate)."""
     paths = check_integer("paths", paths, 1)
     x = torch.as_tensor(x0, dtype=torch.float64).detach().cpu()

@@ -5,7 +5,7 @@
     matched            Gaussian with the prefactor and the per-step variance of that MPGD; of the
                        authors' ``switches`` it can have one_driver and same_seeds
     langevin           Gaussian with prefactor eta^(1/2) and unit variance
-    switched           the authors' noise with ``switches`` on, see `banks.released`
+    switched           the authors' noise with ``switches`` on, see `perturbations.released`
     released_gaussian  the authors' Gaussian, prefactor eta
 
 Runs with the same driver share its orbits, so a scheme more costs little. Noise does not depend on
@@ -32,8 +32,8 @@ from mpgd.noise.counter_hash import make_key, step_key_tensor
 from mpgd.noise.engines import tensor, use_fused
 from mpgd.optim.update import strengths, term
 from mpgd.parameters import check_choice
-from mpgd_lab.banks.released import SwitchedNoise, released_gaussian
 from mpgd_lab.nets.layout import Layout
+from mpgd_lab.perturbations.released import SwitchedNoise, released_gaussian
 from mpgd_lab.store import Run
 
 Noise = ChaoticNoise | GaussianNoise | StableNoise
@@ -66,8 +66,8 @@ def perturbations(
         "switched": Tables,
         "released_gaussian": partial(ReleasedNormals, layout),
     }
-    held = [(kinds[name], rows) for (name, *_), rows in groups.items() if name != "none"]
-    return [make(rows, shapes, dtype) for make, rows in held]
+    sources = [(kinds[name], rows) for (name, *_), rows in groups.items() if name != "none"]
+    return [make(rows, shapes, dtype) for make, rows in sources]
 
 
 def driver(run: Run) -> tuple[Hashable, ...]:

@@ -1,4 +1,4 @@
-"""How a command ends: exit codes, errors as one line, and a clean way out on SIGTERM."""
+"""Exit codes of the command line, errors as one line, and a clean exit on SIGTERM."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from threading import Timer
 from types import FrameType
 
-MOMENT = 0.05  # seconds
-OK, FAILED, USAGE, INTERRUPTED, UNREAD, TERMINATED = 0, 1, 2, 130, 141, 143
+RESEND_AFTER = 0.05  # seconds
+OK, FAILED, USAGE, INTERRUPTED, PIPE_CLOSED, TERMINATED = 0, 1, 2, 130, 141, 143
 
 
 class UsageError(Exception):
@@ -28,7 +28,7 @@ def fail(code: int, text: str) -> int:
 
 @contextmanager
 def usage_errors() -> Iterator[None]:
-    """Turn the library's words about a wrong argument into a usage error."""
+    """Raise the library's errors about wrong arguments as usage errors."""
     try:
         yield
     except (ValueError, TypeError) as mistake:
@@ -37,24 +37,24 @@ def usage_errors() -> Iterator[None]:
 
 @contextmanager
 def termination(kept: str) -> Iterator[None]:
-    """Leave cleanly on SIGTERM: temporary files are removed on the way out.
+    """Exit through an exception on SIGTERM, so that temporary files are removed.
 
-    Python drops an exception that is raised while an object is destroyed and says so to
-    `sys.unraisablehook`. If that was ours, the signal is sent again, a moment later.
+    Python drops an exception raised while an object is destroyed and passes it to
+    `sys.unraisablehook`. If it was ours, the signal is sent again, a moment later.
     """
-    told: list[int] = []
+    received: list[int] = []
 
     def leave(number: int, frame: FrameType | None) -> None:
-        if not told:
+        if not received:
             print(f"mpgd: terminated{kept}", file=sys.stderr)
-        told.append(number)
+        received.append(number)
         sys.exit(TERMINATED)
 
     def again(lost: sys.UnraisableHookArgs) -> None:
         if lost.exc_type is not SystemExit:
             usual(lost)
             return
-        later = Timer(MOMENT, os.kill, (os.getpid(), signal.SIGTERM))
+        later = Timer(RESEND_AFTER, os.kill, (os.getpid(), signal.SIGTERM))
         later.daemon = True
         later.start()
 
@@ -62,7 +62,7 @@ def termination(kept: str) -> Iterator[None]:
     sys.unraisablehook = again
     try:
         yield
-        if told:
+        if received:
             sys.exit(TERMINATED)
     finally:
         sys.unraisablehook = usual

@@ -1,4 +1,4 @@
-"""What is descended: the starts of many runs, their gradients, and how they are scored.
+"""The objectives of the comparison: starts of many runs, gradients, and scores.
 
 Positions of all runs are one matrix (run, element). A run on a test function has many independent
 starts, one after the other in its row; a run with data has one net.
@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mpgd_lab.banks.bank import Shapes
-from mpgd_lab.batched_training import Found, Problem, gradient_of, minibatches
+from mpgd_lab.batched_training import Outcome, Problem, gradient_of, minibatches
 from mpgd_lab.data.sources import Split
 from mpgd_lab.nets.backprop import Backpropagation
 from mpgd_lab.nets.layout import Examples, Layout, Loss, class_entropy, cross_entropy, mean_square
+from mpgd_lab.perturbations.batched import Shapes
 from mpgd_lab.store import Run
 from mpgd_lab.studies.compare.data_tasks import Sample, sample
 from mpgd_lab.studies.compare.functions import FUNCTIONS, Function
@@ -31,8 +31,8 @@ DTYPE: Final = torch.float64  # of functions, and of airfoil, where rounding gro
 SINGLE: Final = torch.float32  # of the larger nets
 
 
-class Ground(Protocol):
-    """What runs of one task move on."""
+class Objective(Protocol):
+    """What the runs of one task minimise."""
 
     start: Tensor  # (run, element)
     shapes: Shapes  # of the tensors in a row, for their noise
@@ -41,20 +41,20 @@ class Ground(Protocol):
     def gradient(self, x: Tensor, chosen: Tensor | None = None) -> Tensor:
         """Return the gradient at x, on ``chosen`` examples (run, example) or on all."""
 
-    def found(self, x: Tensor) -> Iterator[Found]:
+    def outcomes(self, x: Tensor) -> Iterator[Outcome]:
         """Yield metrics and curves of each run."""
 
 
-def ground(runs: Sequence[Run], data: Path | None = None) -> Ground:
-    """Return what these runs, which share their task and their stage, move on."""
+def make_objective(runs: Sequence[Run], data: Path | None = None) -> Objective:
+    """Return what these runs, which share their task and their stage, minimise."""
     h = runs[0].hyperparameters
     task, seeds = BY_NAME[h["data"]], [run.seed for run in runs]
     starts = h.get("walkers", WALKERS)
     if task.name in FUNCTIONS:
-        return OnFunction(FUNCTIONS[task.name], seeds, starts)
+        return FunctionObjective(FUNCTIONS[task.name], seeds, starts)
     if task.name == "xor":
-        return OnXor(seeds, starts)
-    return OnData(task, seeds, h["part"], data)
+        return XorObjective(seeds, starts)
+    return DataObjective(task, seeds, h["part"], data)
 
 
 def batches(task: Task, runs: Sequence[Run]) -> Iterator[Tensor | None]:
@@ -69,7 +69,7 @@ def batches(task: Task, runs: Sequence[Run]) -> Iterator[Tensor | None]:
         yield torch.stack([drawn[run.seed] for run in runs])
 
 
-class OnFunction:
+class FunctionObjective:
     """Many starts on a test function."""
 
     def __init__(self, function: Function, seeds: Sequence[int], starts: int) -> None:
@@ -84,14 +84,14 @@ class OnFunction:
         at = x.view(len(x), self.starts, -1)
         return self.function.gradient(at, self.secrets, chosen).flatten(1)
 
-    def found(self, x: Tensor) -> Iterator[Found]:
+    def outcomes(self, x: Tensor) -> Iterator[Outcome]:
         """Yield the share of starts that reached the global minimum."""
         reached = self.function.reached(x.view(len(x), self.starts, -1), self.secrets)
         lost = (x.abs() >= BOUND).view(len(x), self.starts, -1).any(-1)
         yield from _shares(reached & ~lost, lost)
 
 
-class OnXor:
+class XorObjective:
     """Many nets that learn XOR."""
 
     def __init__(self, seeds: Sequence[int], starts: int) -> None:
@@ -113,7 +113,7 @@ class OnXor:
             self._gradients[size] = Backpropagation(self.layout, cross_entropy, size, DTYPE)
         return self._gradients[size](nets, Examples.of(inputs, targets))[1].view_as(x)
 
-    def found(self, x: Tensor) -> Iterator[Found]:
+    def outcomes(self, x: Tensor) -> Iterator[Outcome]:
         """Yield the share of nets that are right about all four, and sure."""
         nets = x.reshape(len(x) * self.starts, -1)
         near = (self.layout.outputs(nets, XOR) - PARITY).abs() < 0.5 - SURE
@@ -121,7 +121,7 @@ class OnXor:
         yield from _shares(near.all(-1).view(len(x), -1) & ~lost, lost)
 
 
-def _shares(reached: Tensor, lost: Tensor) -> Iterator[Found]:
+def _shares(reached: Tensor, lost: Tensor) -> Iterator[Outcome]:
     for own, gone in zip(reached, lost, strict=True):
         yield {"score": 100.0 * float(own.double().mean()), "diverged": int(gone.sum())}, {}
 
@@ -150,7 +150,7 @@ NETS: Final[dict[str, tuple[Any, Any, Loss, Scores]]] = {  # activations, loss, 
 }
 
 
-class OnData:
+class DataObjective:
     """A net for every run, each with training rows of its seed."""
 
     starts = 1
@@ -182,7 +182,7 @@ class OnData:
             self._gradients[size] = gradient_of(problem, size)
         return self._gradients[size](x, examples)[1]
 
-    def found(self, x: Tensor) -> Iterator[Found]:
+    def outcomes(self, x: Tensor) -> Iterator[Outcome]:
         """Yield the score on the rows of this stage."""
         lost = (x.abs() >= BOUND).any(1)
         if self.task.kind == "pruning":
@@ -203,7 +203,7 @@ class OnData:
         with torch.no_grad():
             return self.score(self.layout.forward(x, inputs), targets)
 
-    def _pruned(self, x: Tensor, lost: Tensor) -> Iterator[Found]:
+    def _pruned(self, x: Tensor, lost: Tensor) -> Iterator[Outcome]:
         """Yield the mean accuracy over `PRUNED`, and the accuracy at every share that is kept."""
         scores = torch.stack([self._scores(keep(self.layout, x, share)) for share in SHARES], 1)
         scores[lost] = self.task.worst

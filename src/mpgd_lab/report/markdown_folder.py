@@ -14,7 +14,7 @@ from typing import Final
 from mpgd_lab.content import blocks
 from mpgd_lab.report import markdown
 from mpgd_lab.report.markdown import Files, bold, code, document, inline
-from mpgd_lab.report.summary import answer, claims, is_compared, spoken, tally_text
+from mpgd_lab.report.summary import answer, collect_claims, is_compared, spoken, tally_text
 
 INDEX: Final = "index.md"
 RUNS: Final = "runs.md"
@@ -64,26 +64,23 @@ def _linked(columns: Sequence[blocks.Column], rows: Sequence[Sequence[str]]) -> 
 
 def outcome(section: blocks.Section) -> str:
     """Return in a sentence or two what came out of a study."""
-    said = [
-        block.text for block in section.blocks if isinstance(block, blocks.Text) and block.answer
-    ]
-    if said:
-        return " ".join(said)
-    found = claims([section])
-    if is_compared(found):
-        return answer(found)
-    verdicts = {spoken(one) for one in found}
-    if len(verdicts) == 1 < len(found):
-        every, each = "; ".join(one.text for one in found), verdicts.pop()
+    if section.answers:
+        return " ".join(section.answers)
+    claims = collect_claims([section])
+    if is_compared(claims):
+        return answer(claims)
+    verdicts = {spoken(one) for one in claims}
+    if len(verdicts) == 1 < len(claims):
+        every, each = "; ".join(one.text for one in claims), verdicts.pop()
         return f"{every}. Each: {each[:1].lower()}{each[1:]}."
-    return " ".join(f"{one.text}. {spoken(one)}." for one in found) or "No verdict yet."
+    return " ".join(f"{one.text}. {spoken(one)}." for one in claims) or "No verdict yet."
 
 
 def _command(section: blocks.Section) -> str:
     return next(block.command for block in section.blocks if isinstance(block, blocks.Missing))
 
 
-def _claims(found: Sequence[blocks.Claim]) -> str:
+def _claims(claims: Sequence[blocks.Claim]) -> str:
     """Return a table with the verdicts on each claim, counted for each setting.
 
     A claim is a link to the page whose tables it rests on.
@@ -95,7 +92,7 @@ def _claims(found: Sequence[blocks.Claim]) -> str:
             inline(tally.setting),
             inline(tally_text(tally)),
         ]
-        for claim in found
+        for claim in claims
         for tally in claim.tallies
     ]
     return _linked(columns, rows)

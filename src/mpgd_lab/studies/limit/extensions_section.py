@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpgd_lab.content.blocks import Block, Panel, Plate, Text, panel
-from mpgd_lab.content.choose import commonest, part
+from mpgd_lab.content.selection import matching, most_common
 from mpgd_lab.content.style import BLUE, GREEN, ORANGE, RED
 from mpgd_lab.content.tables import table
-from mpgd_lab.experiment import Said
+from mpgd_lab.experiment import PrintItem
 from mpgd_lab.store import Record
-from mpgd_lab.studies.limit.further import BETA, MU, PAIR, SIGMA
+from mpgd_lab.studies.limit.extensions import BETA, MU, PAIR, SIGMA
 from mpgd_lab.studies.limit.runs import LOSSES
 
 Array = NDArray[np.float64]
@@ -26,7 +26,7 @@ MARKS: Final = dict(zip(LOSSES, ("o", "s", "^"), strict=True))
 def blocks(records: Sequence[Record]) -> list[Block]:
     """Return tables and a figure of the parts that are there."""
     found: list[Block] = [table(*each) for each in _tables(records)]
-    if panels := _panels(part(records, part="paths")):
+    if panels := _panels(matching(records, part="paths")):
         text = (
             "Paths, not only laws: MPGD beside the equation on the same orbit, each phase made one "
             "jump. The SM1 distance falls with m, the J1 distance does not. The rate is the slope "
@@ -39,31 +39,31 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     return found
 
 
-def told(records: Sequence[Record]) -> Iterator[Said]:
+def printout(records: Sequence[Record]) -> Iterator[PrintItem]:
     """Yield the same tables for the terminal."""
     yield from _tables(records)
 
 
 def figures(records: Sequence[Record]) -> Iterator[Block]:
     """Yield the figure of paths."""
-    if panels := _panels(part(records, part="paths")):
+    if panels := _panels(matching(records, part="paths")):
         yield Plate("limit-paths", "Convergence of paths", tuple(panels))
 
 
 def _tables(records: Sequence[Record]) -> Iterator[Table]:
     size = ("paths", "reference", "steps")
-    pair = _by_m(commonest(part(records, part="two drivers"), *size))
+    pair = _by_m(most_common(matching(records, part="two drivers"), *size))
     if pair:
         title = (
             f"KS distance with two drivers, gammas {PAIR[0]} and {PAIR[1]}, mu {MU}, sigma {SIGMA}"
         )
         yield title, ["m", "distance", "sampling"], [_row(r, "ks", "noise") for r in pair]
-    gammas = commonest(part(records, part="gamma"), *size)
+    gammas = most_common(matching(records, part="gamma"), *size)
     if gammas:
         title = f"KS distance at other gammas, beta {BETA}; slow where the driver itself is slow"
         columns = ["gamma", "variant", "m", "distance", "driver's own", "sampling"]
         yield title, columns, sorted(map(_gamma_row, _by_m(gammas)), key=lambda row: row[:2])
-    points = _by_m(commonest(part(records, part="points"), *size))
+    points = _by_m(most_common(matching(records, part="points"), *size))
     if points:
         title = "m = n training points: KS distance to the equation with the population risk"
         columns = [
@@ -74,11 +74,11 @@ def _tables(records: Sequence[Record]) -> Iterator[Table]:
             "C^1.5 distance of drifts",
         ]
         yield title, columns, [_row(r, "ks", "own_ks", "noise", "holder") for r in points]
-    paths = commonest(part(records, part="paths"), "paths", "read")
+    paths = most_common(matching(records, part="paths"), "paths", "read")
     if paths:
         title = "Paths on one orbit: medians, and the driver's W"
         columns = ["loss", "m", "SM1", "J1", "energy under SM1", "90 % of |W|_1.9", "sum |dW|^2"]
-        ordered = [record for loss in LOSSES for record in _by_m(part(paths, loss=loss))]
+        ordered = [record for loss in LOSSES for record in _by_m(matching(paths, loss=loss))]
         yield title, columns, [_path_row(record) for record in ordered]
         title = f"Rate at which distances of paths fall from m = {FROM} on, in powers of m"
         columns = ["loss", "SM1", "J1", "SM1, all m", "J1, all m"]
@@ -109,7 +109,7 @@ def _path_row(record: Record) -> list[str]:
 
 
 def _rate_row(loss: str, records: Sequence[Record]) -> list[str]:
-    every = _by_m(part(records, loss=loss))
+    every = _by_m(matching(records, loss=loss))
     mine = [r for r in every if r.run.hyperparameters["m"] >= FROM]
     found = [rate(each, name) for each in (mine, every) for name in ("sm1", "j1")]
     return [loss, *(f"{fall:+.2f} [{low:+.2f}, {high:+.2f}]" for fall, low, high in found)]
@@ -157,7 +157,7 @@ def draw_paths(ax: Any, record: Record) -> None:
 def draw_distances(ax: Any, records: Sequence[Record]) -> None:
     """Draw median distances of paths against m."""
     for loss, mark in MARKS.items():
-        mine = _by_m(part(records, loss=loss))
+        mine = _by_m(matching(records, loss=loss))
         m = [record.run.hyperparameters["m"] for record in mine]
         for name, color, label in (("sm1", GREEN, "SM1"), ("j1", ORANGE, "J1")):
             value = [np.median(record.curves[name]) for record in mine]

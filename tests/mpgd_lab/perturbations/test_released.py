@@ -12,8 +12,8 @@ from torch import nn
 
 from mpgd import ThalerMap
 from mpgd.noise.driver import values
-from mpgd_lab.banks.released import SWITCHES, SwitchedNoise, released_gaussian
 from mpgd_lab.data.sources import Split, ecg5000
+from mpgd_lab.perturbations.released import SWITCHES, SwitchedNoise, released_gaussian
 
 SHAPES = [(4, 3), (4,)]
 

@@ -16,17 +16,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from mpgd_lab.banks.released import SWITCHES
 from mpgd_lab.experiment import Table
+from mpgd_lab.perturbations.released import SWITCHES
 from mpgd_lab.schemes import gaussian_of
 from mpgd_lab.statistics import (
-    Columns,
     Difference,
+    Measure,
     Summary,
     Verdict,
     by_seed,
-    corrected,
-    paired,
+    holm_corrected,
+    paired_difference,
     summary,
     worst_of,
 )
@@ -52,7 +52,7 @@ SUPPORTED: Final = "supported"
 class Line:
     """One deviation and one metric: our numbers, and verdicts on being better than something."""
 
-    columns: Columns
+    measure: Measure
     summary: Summary
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)  # than what it is better
 
@@ -68,7 +68,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Compared:
+class CaseComparison:
     """A case: its runs with each deviation."""
 
     study: str  # the experiment it belongs to
@@ -84,7 +84,7 @@ class Compared:
     @property
     def table(self) -> Table:
         """The same as a table for a terminal."""
-        metrics = [line.columns.title for line in self.lines[CORRECTED]]
+        metrics = [line.measure.title for line in self.lines[CORRECTED]]
         ours = [f"minus {rival}" for rival in self.rivals]
         heads = ["deviation", *(title for what in metrics for title in (what, *ours))]
         rows = [[label, *self._texts(each)] for label, each in self.lines.items()]
@@ -95,20 +95,20 @@ class Compared:
 
     def own(self, line: Line) -> str:
         """Return a line's mean and standard deviation."""
-        return line.summary.text(line.columns.digits)
+        return line.summary.text(line.measure.digits)
 
     def differences(self, line: Line) -> list[str]:
         """Return a line's differences, to each rival of the table."""
         found = map(line.difference, self.rivals)
-        return [one.text(line.columns.digits) if one else "" for one in found]
+        return [one.text(line.measure.digits) if one else "" for one in found]
 
 
-def told(records: Iterable[Record]) -> list[Table]:
+def printout(records: Iterable[Record]) -> list[Table]:
     """Return the table of every case with runs among ``records``, of the audit and its studies."""
-    return [case.table for case in compared(records)]
+    return [case.table for case in compare_cases(records)]
 
 
-def compared(records: Iterable[Record]) -> list[Compared]:
+def compare_cases(records: Iterable[Record]) -> list[CaseComparison]:
     """Return every case with runs among ``records``, of the size that most have."""
     held = {record.run.key: record for record in records}
     ours = [record.run for record in held.values() if record.run.experiment == "audit"]
@@ -127,49 +127,53 @@ def compared(records: Iterable[Record]) -> list[Compared]:
             }
             for case in study.cases
         }
-        found += [_compared(name, study, case, kept) for case in kept if CORRECTED in kept[case]]
+        found += [
+            _case_comparison(name, study, case, kept) for case in kept if CORRECTED in kept[case]
+        ]
     return found
 
 
-def _compared(name: str, study: Study, case: Case, kept: Mapping[Case, Lines]) -> Compared:
+def _case_comparison(
+    name: str, study: Study, case: Case, kept: Mapping[Case, Lines]
+) -> CaseComparison:
     found = {
         label: [Line(c, _summary(c, label, kept[case])) for c in study.metrics]
         for label in kept[case]
     }
-    for place, columns in enumerate(study.metrics):
-        judged = _judged(columns, case, kept)
+    for place, measure in enumerate(study.metrics):
+        judged = _verdicts(measure, case, kept)
         for label in found:
             mine = {rival: one for (to, rival), one in judged.items() if to == label}
             found[label][place] = replace(found[label][place], verdicts=mine)
-    return Compared(name, case, found)
+    return CaseComparison(name, case, found)
 
 
-def _summary(columns: Columns, label: str, own: Lines) -> Summary:
-    return summary(_values(columns, label, own[label]).values())
+def _summary(measure: Measure, label: str, own: Lines) -> Summary:
+    return summary(_values(measure, label, own[label]).values())
 
 
-def _judged(
-    columns: Columns, case: Case, kept: Mapping[Case, Lines]
+def _verdicts(
+    measure: Measure, case: Case, kept: Mapping[Case, Lines]
 ) -> dict[tuple[str, str], Verdict]:
     """Return the verdict on every line and rival of a case, corrected for their number."""
     own, found = kept[case], {}
-    values = {label: _values(columns, label, each) for label, each in own.items()}
-    worst = worst_of(values.values(), columns.better)
+    values = {label: _values(measure, label, each) for label, each in own.items()}
+    worst = worst_of(values.values(), measure.better)
     for label, ours in values.items():
-        for rival, theirs in _rivals(columns, label, case, kept).items():
+        for rival, theirs in _rivals(measure, label, case, kept).items():
             if set(ours) & set(theirs):
-                difference = paired(ours, theirs, worst)
-                found[label, rival] = Verdict("", columns.better, difference)
-    return dict(zip(found, corrected(found.values()), strict=True))
+                difference = paired_difference(ours, theirs, worst)
+                found[label, rival] = Verdict("", measure.better, difference)
+    return dict(zip(found, holm_corrected(found.values()), strict=True))
 
 
 def _rivals(
-    columns: Columns, label: str, case: Case, kept: Mapping[Case, Lines]
+    measure: Measure, label: str, case: Case, kept: Mapping[Case, Lines]
 ) -> dict[str, dict[int, float]]:
     """Return what a line is compared with: the metric of each rival, by seed."""
     own = kept[case]
     base = "control" if label in SWITCHES and "control" in own else CORRECTED
-    found = {} if label == CORRECTED else {BASE: _values(columns, base, own.get(base, ()))}
+    found = {} if label == CORRECTED else {BASE: _values(measure, base, own.get(base, ()))}
     if case.scheme.kind != "mpgd":
         return found
     cases = {each.scheme: each for each in kept}
@@ -178,11 +182,11 @@ def _rivals(
         if scheme is not None:
             theirs = kept[cases[scheme]]
             same = label if label in theirs else CORRECTED
-            found[rival] = _values(columns, label, theirs.get(same, ()))
+            found[rival] = _values(measure, label, theirs.get(same, ()))
     return found
 
 
-def _values(columns: Columns, label: str, own: Iterable[Record]) -> dict[int, float]:
+def _values(measure: Measure, label: str, own: Iterable[Record]) -> dict[int, float]:
     """Return the metric of each seed; some lines show the scripts' own gap."""
-    scripts = columns.metric == "gap" and label in ("mse_gap", TOGETHER)
-    return by_seed(own, "released_gap" if scripts else columns.metric)
+    scripts = measure.metric == "gap" and label in ("mse_gap", TOGETHER)
+    return by_seed(own, "released_gap" if scripts else measure.metric)

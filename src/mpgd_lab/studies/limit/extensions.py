@@ -33,7 +33,7 @@ from mpgd.limits import (
 )
 from mpgd.noise import ChaoticNoise
 from mpgd.stable import StableLaw
-from mpgd_lab.batched_training import Found
+from mpgd_lab.batched_training import Outcome
 from mpgd_lab.store import Run
 from mpgd_lab.studies.driver.training import ks_distance
 from mpgd_lab.studies.limit.runs import GAMMA, LOSSES
@@ -50,7 +50,7 @@ ORDER: Final = 1.5  # gamma_1 of Assumption 1
 P: Final = 1.9  # above alpha = 5/3
 
 
-def two_drivers(task: Run) -> Found:
+def two_drivers(task: Run) -> Outcome:
     """Return the KS distance at time 1 with two drivers of different alphas."""
     h = task.hyperparameters
     system = FastSlow.mpgd(LOSSES["quadratic"].gradient, MU, SIGMA, PAIR, BETA)
@@ -58,7 +58,7 @@ def two_drivers(task: Run) -> Found:
     return _compared(x, _solved("two drivers", system.limit(), h, task.seed)), {}
 
 
-def other_gamma(task: Run) -> Found:
+def other_gamma(task: Run) -> Outcome:
     """Return the KS distance at another gamma, and the driver's own."""
     h = task.hyperparameters
     gamma, twins = h["gamma"], h["symmetric"]
@@ -71,7 +71,7 @@ def other_gamma(task: Run) -> Found:
     return found | {"driver": ks_distance(np.sort(own.numpy()), law)}, {}
 
 
-def training_points(task: Run) -> Found:
+def training_points(task: Run) -> Outcome:
     """Return KS distances of n-step MPGD on n points to two equations, and that of the drifts.
 
     One is the equation with the population risk, the other that with the same n points.
@@ -98,7 +98,7 @@ def risk_gradient(shares: Tensor) -> Callable[[Tensor], Tensor]:
     return lambda x: (torch.tanh(x[..., None] - ZS) * shares).sum(dim=-1)
 
 
-def of_paths(task: Run) -> Found:
+def of_paths(task: Run) -> Outcome:
     """Return SM1 and J1 distances on the same orbits, and what is asked of the driver."""
     h = task.hyperparameters
     m, loss = h["m"], LOSSES[h["loss"]]

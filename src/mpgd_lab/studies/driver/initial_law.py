@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from mpgd.maps import ThalerMap
 from mpgd.noise import ChaoticNoise
 from mpgd.stable import StableLaw
-from mpgd_lab.batched_training import Found
+from mpgd_lab.batched_training import Outcome
 from mpgd_lab.content.style import BLUE, GREY, ORANGE
 from mpgd_lab.store import Record
-from mpgd_lab.studies.driver.training import PERFECT, ks_distance
+from mpgd_lab.studies.driver.training import PERFECT, ks_distance, ks_distance_to_uniform
 
 Array = NDArray[np.float64]
 
@@ -27,13 +27,13 @@ READ: Final = (3, 10, 30, 100, 300, 1000)  # k at which distances are taken
 LOOKS: Final = {"invariant": (BLUE, "o"), "uniform": (ORANGE, "s")}
 
 
-def from_start(noise: ChaoticNoise, start: str, steps: int, count: int, seed: int) -> Found:
+def from_start(noise: ChaoticNoise, start: str, steps: int, count: int, seed: int) -> Outcome:
     """Return distances of sums to the limit, and of points to the invariant law, as k grows."""
     T, rng = ThalerMap(noise.gamma), np.random.default_rng(seed)
     u = 1.0 - rng.random(count)
     y = T.quantile(u) if start == "invariant" else u
     sign, total = _signs(rng, noise.beta, count), np.zeros(count)
-    law, found = StableLaw(noise.alpha, noise.beta), []
+    law, distances = StableLaw(noise.alpha, noise.beta), []
     for k in range(1, steps + 1):
         burst = y > T.y_star
         total += sign * np.where(burst, noise.burst_value, noise.laminar_value)
@@ -41,19 +41,13 @@ def from_start(noise: ChaoticNoise, start: str, steps: int, count: int, seed: in
         y = T(y)
         if k in READ:
             near = ks_distance(np.sort(k**-noise.gamma * total), law)
-            found.append((k, near, _from_uniform(T.cdf(y))))
-    read = dict(zip(("k", "sums", "points"), map(list, zip(*found, strict=True)), strict=True))
+            distances.append((k, near, ks_distance_to_uniform(np.sort(T.cdf(y)))))
+    read = dict(zip(("k", "sums", "points"), map(list, zip(*distances, strict=True)), strict=True))
     return {"sampling": PERFECT / count**0.5}, read
 
 
 def _signs(rng: np.random.Generator, beta: float, count: int) -> Array:
     return np.where(rng.random(count) < 0.5 * (1.0 + beta), 1.0, -1.0)
-
-
-def _from_uniform(u: Array) -> float:
-    """Return the Kolmogorov distance of a sample to the uniform law."""
-    u, rank = np.sort(u), np.arange(len(u) + 1) / len(u)
-    return float(max(np.max(rank[1:] - u), np.max(u - rank[:-1])))
 
 
 def draw_starts(ax: Any, records: Sequence[Record]) -> None:

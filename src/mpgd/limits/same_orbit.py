@@ -18,8 +18,8 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from mpgd.limits import _solution
 from mpgd.limits.fast_slow import Drift, FastSlow
+from mpgd.limits.solution import initial_states, refuse_non_finite, steps_until
 from mpgd.noise import ChaoticNoise
 from mpgd.parameters import check_positive
 
@@ -71,10 +71,10 @@ def coupled_paths(
         >>> both.x.shape, torch.equal(both.x[-1], system.simulate(1.0, m=20, paths=2).final)
         (torch.Size([21, 2, 1]), True)
     """
-    m, t1, x = check_positive("m", m), check_positive("t1", t1), _solution.start(x0, paths)
+    m, t1, x = check_positive("m", m), check_positive("t1", t1), initial_states(x0, paths)
     bursts = [_burst(i, noise, m) for i, (_, noise) in enumerate(system.couplings)]
     a, couplings = system.drift_at(m), system.couplings_at(m)
-    steps, y = _solution.steps_until(t1, m), x
+    steps, y = steps_until(t1, m), x
     xs, ys, waiting = [x], [x], list[Tensor]()
     moved, jumped = list[list[Tensor]](), list[list[Tensor]]()
     for k, values in enumerate(system.values(couplings, x, m, steps, seed), 1):
@@ -95,8 +95,8 @@ def coupled_paths(
         ys.append(y)
         moved.append(values)
         jumped.append(jumps)
-        _solution.refuse_non_finite(x, k / m)
-        _solution.refuse_non_finite(y, k / m)
+        refuse_non_finite(x, k / m)
+        refuse_non_finite(y, k / m)
     times = torch.arange(steps + 1, dtype=torch.float64) / m
     return CoupledPaths(times, torch.stack(xs), torch.stack(ys), _sums(moved), _sums(jumped))
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from mpgd.files import TEMPORARY
 from mpgd_lab.experiment import Experiment
-from mpgd_lab.schema import form, lack
+from mpgd_lab.schema import content_problem, form_problem
 from mpgd_lab.store import Record, Run, Store, size
 from mpgd_lab.studies.cifar10.checkpoint import run_in
 
 
 @dataclass(frozen=True)
-class Shelf:
+class StoreContents:
     """What a store holds."""
 
     experiments: Mapping[str, Sequence[Record]]  # the usable records of each experiment
@@ -31,7 +31,7 @@ class Shelf:
         return [record for each in self.experiments.values() for record in each]
 
 
-def read(folder: Path, studies: Sequence[Experiment]) -> Shelf:
+def read(folder: Path, studies: Sequence[Experiment]) -> StoreContents:
     """Return the records in ``folder/runs``, those of ``studies`` with what their study needs."""
     if not (folder / "runs").is_dir():
         raise FileNotFoundError(
@@ -39,13 +39,15 @@ def read(folder: Path, studies: Sequence[Experiment]) -> Shelf:
             "makes one"
         )
     store = Store(folder / "runs", report=lambda text: None)  # the page names them
-    found = sort(store.records(), studies)
-    unusable = {**found.unusable, **{path.name: why for path, why in store.unreadable.items()}}
+    contents = sort(store.records(), studies)
+    unusable = {**contents.unusable, **{path.name: why for path, why in store.unreadable.items()}}
     unfinished, broken = _checkpoints(folder / "checkpoints")
-    return replace(found, unusable=dict(sorted((unusable | broken).items())), unfinished=unfinished)
+    return replace(
+        contents, unusable=dict(sorted((unusable | broken).items())), unfinished=unfinished
+    )
 
 
-def sort(records: Iterable[Record], studies: Sequence[Experiment]) -> Shelf:
+def sort(records: Iterable[Record], studies: Sequence[Experiment]) -> StoreContents:
     """Return records by experiment, those of ``studies`` with what their study needs."""
     known = {study.name: study for study in studies}
     experiments: dict[str, list[Record]] = defaultdict(list)
@@ -59,15 +61,15 @@ def sort(records: Iterable[Record], studies: Sequence[Experiment]) -> Shelf:
             experiments[record.run.experiment].append(record)
     for each in experiments.values():
         each.sort(key=lambda record: (record.run.protocol, record.run.seed))
-    return Shelf(experiments, unusable, earlier=earlier)
+    return StoreContents(experiments, unusable, earlier=earlier)
 
 
 def _problem(record: Record, known: Mapping[str, Experiment]) -> str | None:
     """Return what makes a record unusable; of a strange experiment only the form is known."""
-    if why := form(record):
+    if why := form_problem(record):
         return why
     study = known.get(record.run.experiment)
-    return lack(record, study.needs(record.run)) if study else None
+    return content_problem(record, study.needs(record.run)) if study else None
 
 
 def _checkpoints(folder: Path) -> tuple[list[Run], dict[str, str]]:

@@ -44,7 +44,7 @@ PAPER: Final = {"paper": "#1A1E23", "ink": "#E6E9EC"}  # of a file on dark paper
 NO_METADATA: Final = {"Creator": None, "Date": None, "Format": None, "Type": None}
 
 
-def themed(plate: Plate, prefix: str) -> list[str]:
+def page_elements(plate: Plate, prefix: str) -> list[str]:
     """Return the panels as SVG elements of a page, and their legend last if they share one.
 
     Margins are fixed: to measure every label first takes as long as to draw.
@@ -99,7 +99,7 @@ def _entry(label: str, handle: Any) -> Figure:
     return figure
 
 
-def whole(plate: Plate) -> str:
+def svg_file(plate: Plate) -> str:
     """Return a plate as an SVG file of its own."""
     with styled(**RC):
         figure = Figure(figsize=(plate.columns * plate.size[0], plate.rows * plate.size[1]))
@@ -129,7 +129,7 @@ def _place(figure: Figure, plate: Plate, below: float) -> None:
         ax.set_position((left / columns, bottom / height, width / columns, HIGH * each / height))
 
 
-def landscape(block: Landscape) -> str:
+def landscape_file(block: Landscape) -> str:
     """Return the valley in three dimensions as an SVG file of its own."""
     shown = {route: route.path for route in block.routes if route.shown}
     every = np.abs(np.concatenate(list(shown.values()), axis=1))
