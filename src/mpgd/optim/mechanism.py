@@ -111,6 +111,7 @@ class Perturbed(ABC):
         self._known = [weakref.ref(p) for p in params]  # at the last look
         self._names = {self._prefix + name for name in NAMES}
         self._keys: dict[Tensor, tuple[int, int, int]] = {}  # seed, ordinal and their hash
+        self._rounded: set[int] = set()  # groups with float32 states of half parameters
         self._probe = UpdateProbe()
         for name in STATE_HOOKS:  # an optimizer around another may never have made them
             if name not in self.__dict__:
@@ -226,7 +227,7 @@ class Perturbed(ABC):
         parameter is touched; an error of the inner step leaves the parameters perturbed.
         """
         if torch.compiler.is_compiling():
-            return self._traced_step(closure)
+            return traced.step(self, closure)
         self._opt_called = True  # what a scheduler wants to know
         settings = self._ready()
         if closure is not None:
@@ -236,7 +237,7 @@ class Perturbed(ABC):
         for group, each in zip(self.param_groups, settings, strict=True):
             if each.is_perturbed:
                 refuse_gradients(group["params"])
-        if rounding.is_needed(self.param_groups, settings):
+        if rounding.is_needed(self, settings):
             loss = rounding.step(self, settings, *args, **kwargs)
         else:
             waiting = self._displace(settings)
@@ -297,21 +298,10 @@ class Perturbed(ABC):
         if params:
             torch._foreach_add_([self._orbits[p]["step"] for p in params], 1)
 
-    @torch.no_grad()
-    def _traced_step(self, closure: Callable[[], Any] | None) -> Any:
-        """The step under torch.compile: one operator displaces, the inner step is traced."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for number in range(len(self.param_groups)):
-            traced.displace(self, number)
-        hooked = self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks  # type: ignore[attr-defined]
-        if self._bare is not None and not hooked:
-            type(self)._bare(self)  # type: ignore[misc]
-        else:
-            self._inner_step()
-        return loss
+    @_disable_dynamo
+    def _untraced_step(self, closure: Callable[[], Any] | None) -> Any:
+        """Take a step outside a compiler's graph: stochastic rounding replaces the parameters."""
+        return Perturbed.step(self, closure)
 
     @property
     def _step_supports_amp_scaling(self) -> bool:
@@ -385,6 +375,7 @@ class Perturbed(ABC):
                 group.update({prefix + name: value for name, value in values.items()})
             if orbits is not None:
                 self._orbits, self._keys = orbits, {}
+            self._rounded = set()
             self._unshown = list(self._orbits)
             entries.show(self, stepped=False)
         for hook in last:

@@ -11,6 +11,7 @@ runs. A learning rate that is a tensor is an argument, because a graph may chang
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -37,6 +38,25 @@ def register(optimizer: Optimizer) -> int:
     number = next(_numbers)
     OPTIMIZERS[number] = optimizer
     return number
+
+
+@torch.no_grad()
+def step(optimizer: Any, closure: Callable[[], Any] | None) -> Any:
+    """Take a step under torch.compile: one operator displaces, the inner step is traced."""
+    if any(group[optimizer._prefix + "rounding"] != "nearest" for group in optimizer.param_groups):
+        return optimizer._untraced_step(closure)
+    loss = None
+    if closure is not None:
+        with torch.enable_grad():
+            loss = closure()
+    for number in range(len(optimizer.param_groups)):
+        displace(optimizer, number)
+    hooked = optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks
+    if optimizer._bare is not None and not hooked:
+        type(optimizer)._bare(optimizer)
+    else:
+        optimizer._inner_step()
+    return loss
 
 
 def displace(optimizer: Any, number: int) -> None:
