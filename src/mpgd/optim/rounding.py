@@ -15,6 +15,7 @@ are put back before each bucket but the first, so that they change once.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import torch
