@@ -17,11 +17,11 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from mpgd.noise.engines import has_numba
 from mpgd.optim.update import descended
 from mpgd_lab.data.sources import Split
 from mpgd_lab.nets.backprop import IN_PLACE, Backpropagation
 from mpgd_lab.nets.layout import Examples, Layout, Loss, gradients, mean_square
+from mpgd_lab.nets.shallow import is_available, shallow_gradient
 from mpgd_lab.perturbations.batched import Shapes, Source, perturbations
 from mpgd_lab.store import Run
 
@@ -177,8 +177,6 @@ def gradient_of(
     """Return the gradient in closed form where we have one, else by autograd."""
     layout, loss, dtype = problem.layout, problem.loss, problem.split.x_train.dtype
     if is_shallow(layout, loss, dtype):
-        from mpgd_lab.nets.shallow import shallow_gradient
-
         return shallow_gradient
     if IN_PLACE.keys() >= set(layout.activations):
         return Backpropagation(layout, loss, examples, dtype)
@@ -189,7 +187,7 @@ def is_shallow(layout: Layout, loss: Loss, dtype: torch.dtype) -> bool:
     """Return whether the compiled gradient of `nets.shallow` can be used here."""
     one_layer = len(layout.widths) == 3 and layout.widths[-1] == 1
     functions = (layout.hidden, layout.output, loss) == (torch.relu, None, mean_square)
-    return one_layer and functions and dtype == torch.float64 and has_numba()
+    return one_layer and functions and dtype == torch.float64 and is_available()
 
 
 def minibatches(seed: int, count: int, size: int) -> Iterator[Tensor]:
