@@ -2,50 +2,125 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from copy import deepcopy
 from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from scipy.stats import binom, chi2, kstest
+from tests.conftest import LEVEL
+from torch import Tensor, nn
 
-import mpgd
-from mpgd import MPGD, ChaoticNoise, PerturbationWarning, perturb, perturbation_sizes
-from mpgd.optim.sizes import WATCHED_STEPS, growth
+from mpgd import (
+    MPGD,
+    ChaoticNoise,
+    GaussianNoise,
+    StableLaw,
+    StableNoise,
+    ThalerMap,
+    param_groups,
+    perturb,
+    perturbation_sizes,
+)
+from mpgd.optim import PerturbationSize, PerturbationWarning
+from mpgd.optim.diagnostics import WATCHED_STEPS, growth
 
-SGD = torch.optim.SGD
+SGD, AdamW = torch.optim.SGD, torch.optim.AdamW
 
 
 def weights(*values: float) -> list[nn.Parameter]:
     return [nn.Parameter(torch.tensor(values or (1.0, -1.0, 2.0, -2.0)))]
 
 
+# --- measured ----------------------------------------------------------------------------------
+
+
+def moves(size: int, **settings: Any) -> tuple[Tensor, PerturbationSize]:
+    """Return one step's perturbation of ones without a gradient, and its announced size."""
+    p = nn.Parameter(torch.ones(size, dtype=torch.float64))
+    p.grad = torch.zeros_like(p)
+    optimizer = MPGD([p], lr=0.3, **settings)
+    [announced] = perturbation_sizes(optimizer)
+    optimizer.step()
+    return p.detach() - 1.0, announced
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("term", ["mu", "sigma"])
+def test_chaotic_sizes_are_the_measured_root_mean_square(term: str, symmetric: bool) -> None:
+    """Elements are independent, and v^2 has two values: the count of bursts is binomial."""
+    gamma, size = 0.65, 200_000
+    shifts, announced = moves(size, gamma=gamma, symmetric=symmetric, **{term: 0.2})
+    name, other = ("multiplicative", "additive")[:: 1 if term == "mu" else -1]
+    expected = getattr(announced, name)
+    assert getattr(announced, other) == 0.0
+    noise, scale = ChaoticNoise(gamma), 0.2 * 0.3**gamma
+    twice = 2 if symmetric else 1
+    assert expected == pytest.approx(scale * math.sqrt(noise.variance * twice), rel=1e-13)
+    if symmetric:
+        # Var of the mean square is at most E d^4 / n <= 16 c1^4 / n: eight deviations
+        slack = 8 * math.sqrt(16 * noise.burst_value**4 / size) * scale**2
+        assert abs(float(shifts.square().mean()) - expected**2) < slack < 0.2 * expected**2
+        return
+    bursts = int((shifts.abs() > 1.01 * scale * abs(noise.laminar_value)).sum())
+    law = binom(size, ThalerMap(gamma).burst_probability)
+    assert 2 * min(law.cdf(bursts), law.sf(bursts - 1)) > LEVEL
+    twin = binom(size, ThalerMap(gamma - 0.02).burst_probability)
+    assert 2 * min(twin.cdf(bursts), twin.sf(bursts - 1)) < LEVEL
+    laminar, burst = (scale * v for v in (noise.laminar_value, noise.burst_value))
+    by_count = ((size - bursts) * laminar**2 + bursts * burst**2) / size
+    assert float(shifts.square().mean()) == pytest.approx(by_count, rel=1e-9)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("noise", [GaussianNoise(), GaussianNoise.matched(ChaoticNoise(0.6))])
+def test_gaussian_sizes_are_the_measured_root_mean_square(
+    noise: GaussianNoise, symmetric: bool
+) -> None:
+    shifts, announced = moves(100_000, noise=noise, sigma=0.2, symmetric=symmetric)
+    law, total = chi2(len(shifts)), float(shifts.square().sum())
+
+    def p_value(size: float) -> float:
+        return 2 * min(law.cdf(total / size**2), law.sf(total / size**2))
+
+    assert p_value(announced.additive) > LEVEL
+    assert p_value(1.03 * announced.additive) < LEVEL
+    twice = 2.0 if symmetric else 1.0
+    expected = 0.2 * 0.3**noise.exponent * math.sqrt(noise.variance * twice)
+    assert announced.additive == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_stable_sizes_are_the_scale_of_the_law(symmetric: bool) -> None:
+    noise = StableNoise(1 / 0.6, 0.5)
+    shifts, announced = moves(4000, noise=noise, sigma=0.2, symmetric=symmetric)
+    assert announced.additive == pytest.approx(0.2 * 0.3**0.6 * (2**0.6 if symmetric else 1.0))
+    law = StableLaw(1 / 0.6, 0.0 if symmetric else 0.5)
+    values = shifts.numpy() / announced.additive
+    assert kstest(values, law.cdf).pvalue > LEVEL
+    assert kstest(1.25 * values, law.cdf).pvalue < LEVEL
+
+
 def test_force_decay_and_burst_are_those_of_one_step() -> None:
-    """Measured: the moves of a step from x = 1 and from x = 0, and their sizes by the noise."""
-    lr, mu, sigma, noise = 0.25, 0.03, 0.2, ChaoticNoise(0.7)
+    """Measured: the moves of a step from x = 1 and from x = 0."""
+    lr, sizes = 0.25, {"mu": 0.03, "sigma": 0.2}
     for x, term in ((0.0, "sigma"), (1.0, "mu")):
         p = nn.Parameter(torch.full((3000,), x, dtype=torch.float64))
-        optimizer = MPGD([p], lr, gamma=0.7, **{term: {"mu": mu, "sigma": sigma}[term]})
+        optimizer = MPGD([p], lr, gamma=0.7, **{term: sizes[term]})
         [size] = perturbation_sizes(optimizer)
         p.grad = torch.zeros_like(p)
         optimizer.step()
-        moves = (p.detach() - x).abs().unique()
-        small, large = float(moves.min()), float(moves.max())
+        steps = (p.detach() - x).abs().unique()
         push = size.force if term == "sigma" else size.decay
-        assert push == pytest.approx(small / lr, rel=1e-9)
+        assert push == pytest.approx(float(steps.min()) / lr, rel=1e-9)
         if term == "sigma":
-            assert size.burst == pytest.approx(large, rel=1e-9)
-            assert size.force == pytest.approx(sigma * noise.laminar_value * lr**-0.3)
+            assert size.burst == pytest.approx(float(steps.max()), rel=1e-9)
             assert size.decay == 0.0
 
 
-def test_noises_without_phases_have_no_force() -> None:
-    for noise in ("gaussian", "stable", mpgd.GaussianNoise()):
-        [size] = perturbation_sizes(MPGD(weights(), 0.1, sigma=0.1, noise=noise), steps=100)
-        assert size.force is size.decay is size.burst is size.reach is None
-        assert size.accumulated is not None
-        assert size.accumulated > size.additive > 0
+# --- over many steps ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -53,12 +128,9 @@ def test_noises_without_phases_have_no_force() -> None:
     [
         ({}, 400**0.6),
         ({"gamma": 0.8}, 400**0.8),
-        ({"longest": 100}, 100**0.6 * 2),
-        ({"longest": 500}, 400**0.6),
-        ({"noise": "gaussian"}, 20.0),
-        ({"stop": 100}, 100**0.6),
+        ({"noise": ChaoticNoise(0.6, longest=100)}, 100**0.6 * 2),
+        ({"noise": GaussianNoise()}, 20.0),
         ({"start": 3, "stop": 3}, 0.0),
-        ({"start": 300}, 100**0.6),
         ({"start": 300, "stop": 350}, 50**0.6),
         ({"start": 300, "stop": 900}, 100**0.6),
     ],
@@ -75,104 +147,143 @@ def test_pushes_add_up(given: dict[str, Any], factor: float) -> None:
 
 
 def test_sums_of_values_grow_as_is_said() -> None:
-    """The typical sum over 400 steps against 4; a cut noise grows slower than a free one."""
+    """The typical sum over 1,600 steps against 25; a cut noise grows slower than a free one."""
     for longest in (None, 20):
         noise = ChaoticNoise(0.7, longest=longest)
         medians = []
         for steps in (25, 1600):
             sums = noise.birkhoff(steps, 4000, seed=1) * steps**0.7
             medians.append(float(sums.abs().median()))
-        assert medians[1] / medians[0] == pytest.approx(
-            growth(noise, 1600) / growth(noise, 25), rel=0.35
-        )
+        ratio = growth(noise, 1600) / growth(noise, 25)
+        assert medians[1] / medians[0] == pytest.approx(ratio, rel=0.35)
     assert growth(ChaoticNoise(0.7), 1600) > 2 * growth(ChaoticNoise(0.7, longest=20), 1600)
 
 
-def test_reach_is_force_over_the_gradient() -> None:
-    params = weights()
-    optimizer = MPGD(params, 0.1, force=3.0)
-    assert perturbation_sizes(optimizer)[0].reach is None  # no gradient yet
-    params[0].grad = torch.tensor([2.0, -2.0, 2.0, 2.0])
-    assert perturbation_sizes(optimizer)[0].reach == pytest.approx(1.5)
-    optimizer.param_groups[0]["momentum"] = 0.9  # sums gradients to ten of them
-    assert perturbation_sizes(optimizer)[0].reach == pytest.approx(0.15)
-    optimizer.zero_grad()
-    assert perturbation_sizes(optimizer)[0].reach is None
+def test_sizes_follow_groups_and_schedules() -> None:
+    model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 1))
+    settings: dict[str, Any] = {"mu": 0.1, "sigma": 0.2, "gamma": (0.6, 0.7)}
+    own, inner = (param_groups(model, "first", wrapped=w, **settings) for w in (False, True))
+    for optimizer in (MPGD(own, lr=0.5), perturb(AdamW(inner, lr=0.5))):
+        for lr in (0.5, torch.tensor(0.125), 0.0):
+            for group in optimizer.param_groups:
+                group["lr"] = lr
+            first, rest = perturbation_sizes(optimizer)
+            eta = float(lr)
+            assert rest == PerturbationSize(0.0, 0.0, eta)
+            expected = [
+                size * eta**gamma * math.sqrt(ChaoticNoise(gamma).variance)
+                for size, gamma in ((0.1, 0.6), (0.2, 0.7))
+            ]
+            assert [first.multiplicative, first.additive] == pytest.approx(expected, rel=1e-13)
 
 
-@pytest.mark.parametrize("decay", [None, 0.2])
-def test_reach_of_a_wrapped_optimizer_is_against_its_own_update(decay: float | None) -> None:
-    """SGD with momentum 0.5 and gradient 2: updates of 2, 3, 3.5, ... times lr."""
-    params = weights()
-    inner = SGD(params, lr=0.1, momentum=0.5)
-    optimizer = perturb(inner, force=7.0, decay=decay)
-    twin_params = weights()
-    twin = perturb(SGD(twin_params, lr=0.1, momentum=0.5), force=7.0, decay=decay)
-    assert perturbation_sizes(optimizer)[0].reach is None  # asked for; the next step measures it
-    for expected in (2.0, 3.0, 3.5):
-        for p in (*params, *twin_params):
-            p.grad = torch.full_like(p, 2.0)
-        optimizer.step()
-        twin.step()
-        assert perturbation_sizes(optimizer)[0].reach == pytest.approx(7.0 / expected, rel=1e-5)
-    optimizer.step()
-    optimizer.step()  # nobody asked after the step before: what is known is from then
-    twin.step()
-    twin.step()
-    assert perturbation_sizes(optimizer)[0].reach == pytest.approx(7.0 / 3.75, rel=1e-5)
-    assert torch.equal(params[0], twin_params[0])  # measuring changes nothing
-    again = deepcopy(optimizer)
-    assert perturbation_sizes(again)[0].reach is None
-
-
-def test_groups_and_other_optimizers_have_sizes_too() -> None:
+def test_what_has_no_size_says_so() -> None:
+    for noise in (GaussianNoise(), StableNoise(1.6)):
+        [size] = perturbation_sizes(MPGD(weights(), 0.1, sigma=0.1, noise=noise), steps=100)
+        assert size.force is size.decay is size.burst is size.reach is None
+        assert size.accumulated is not None
+        assert size.accumulated > size.additive > 0
     plain = SGD(weights(), lr=0.5)
-    assert perturbation_sizes(plain, steps=10) == [mpgd.PerturbationSize(0.0, 0.0, 0.5)]
+    assert perturbation_sizes(plain, steps=10) == [PerturbationSize(0.0, 0.0, 0.5)]
     zero = MPGD(weights(0.0, 0.0), 0.1, sigma=0.1)
     assert perturbation_sizes(zero, steps=10)[0].relative is None
     with pytest.raises(ValueError, match="steps must be an integer >= 1, got 0"):
         perturbation_sizes(zero, steps=0)
 
 
-def said(make: Any) -> list[str]:
-    with warnings.catch_warnings(record=True) as found:
+# --- reach -------------------------------------------------------------------------------------
+
+
+def test_reach_is_force_over_the_present_gradient() -> None:
+    params = weights()
+    optimizer = MPGD(params, 0.1, force=3.0)
+    assert perturbation_sizes(optimizer)[0].reach is None  # no gradient yet
+    for slope, reach in ((2.0, 1.5), (4.0, 0.75)):
+        params[0].grad = torch.full((4,), slope)
+        assert perturbation_sizes(optimizer)[0].reach == pytest.approx(reach)
+        optimizer.step()
+    optimizer.param_groups[0]["momentum"] = 0.9  # sums gradients to ten of them
+    assert perturbation_sizes(optimizer)[0].reach == pytest.approx(0.075)
+    optimizer.zero_grad()
+    assert perturbation_sizes(optimizer)[0].reach is None
+
+
+@pytest.mark.parametrize("decay", [None, 0.2])
+def test_reach_of_another_optimizer_is_against_its_update_at_the_last_step(
+    decay: float | None,
+) -> None:
+    """Adagrad and gradient 2: updates of 1, 1/sqrt(2), 1/sqrt(3), ... times lr."""
+    params, twin_params = weights(), weights()
+    optimizer, twin = (
+        perturb(torch.optim.Adagrad(p, lr=0.1), force=7.0, decay=decay)
+        for p in (params, twin_params)
+    )
+
+    def step() -> None:
+        for p in (*params, *twin_params):
+            p.grad = torch.full_like(p, 2.0)
+        optimizer.step()
+        twin.step()
+
+    assert perturbation_sizes(optimizer)[0].reach is None  # asked for; the next step measures it
+    for k in (1, 2, 3):
+        step()
+        for _ in range(2):
+            [size] = perturbation_sizes(optimizer)
+            assert size.reach == pytest.approx(7.0 * math.sqrt(k), rel=1e-5)
+    step()
+    step()  # nobody asked in between: what was measured is of an earlier step
+    assert perturbation_sizes(optimizer)[0].reach is None
+    step()
+    assert perturbation_sizes(optimizer)[0].reach == pytest.approx(7.0 * math.sqrt(6), rel=1e-5)
+    assert perturbation_sizes(deepcopy(optimizer))[0].reach is None
+    assert torch.equal(params[0], twin_params[0])  # measuring changes nothing
+
+
+# --- the warning -------------------------------------------------------------------------------
+
+
+def warned(make: Any) -> list[str]:
+    with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         make()
-    return [str(w.message) for w in found if w.category is PerturbationWarning]
+    return [str(w.message) for w in seen if w.category is PerturbationWarning]
 
 
-LARGE: list[dict[str, Any]] = [
-    {"sigma": 100.0},
-    {"sigma": 1.0},  # 0.25 a step, but it adds up
-    {"mu": 1.0},
-    {"force": 10.0},
-    {"decay": 5.0},
-    {"sigma": 10.0, "stop": 1},  # one burst
-    {"sigma": 3.0, "noise": "gaussian"},
-]
-SMALL: list[dict[str, Any]] = [
-    {},
-    {"sigma": 0.05},
-    {"mu": 0.02},
-    {"force": 0.1},
-    {"sigma": 1.0, "stop": 2},
-    {"sigma": 1.0, "longest": 1, "stop": 5},
-    {"sigma": 100.0, "lr": 0.0},
+LARGE: list[tuple[dict[str, Any], str]] = [
+    ({"sigma": 1.0}, "sigma"),  # 0.25 a step, but it adds up
+    ({"mu": 1.0}, "mu"),
+    ({"force": 10.0}, "force"),
+    ({"decay": 5.0, "sigma": 1e-3}, "sigma and decay"),
+    ({"sigma": 10.0, "stop": 1}, "sigma"),  # one burst
+    ({"sigma": 3.0, "noise": GaussianNoise()}, "sigma"),
+    ({"strength": 3.0, "steps": 1000}, "strength"),
 ]
 
 
 @pytest.mark.parametrize("wrap", [False, True])
-@pytest.mark.parametrize("given", LARGE, ids=str)
-def test_a_perturbation_larger_than_the_weights_is_warned_of(
-    given: dict[str, Any], wrap: bool
+@pytest.mark.parametrize(("given", "name"), LARGE, ids=str)
+def test_a_perturbation_larger_than_the_weights_is_warned_of_by_what_the_user_gave(
+    given: dict[str, Any], name: str, wrap: bool
 ) -> None:
     text = (
         rf"group 0 is larger than its weights, whose root mean square is 1.6: over "
-        rf"{WATCHED_STEPS} steps it comes to about .* times that, one burst to .* times; lower"
+        rf"{WATCHED_STEPS} steps it comes to about .* times that, one burst to .* times; "
+        rf"lower {name}, see mpgd.perturbation_sizes"
     )
-    with pytest.warns(PerturbationWarning, match=text) as found:
+    with pytest.warns(PerturbationWarning, match=text) as seen:
         perturb(SGD(weights(), 0.1), **given) if wrap else MPGD(weights(), 0.1, **given)
-    assert [w.filename for w in found] == [__file__]  # where the optimizer was made
+    assert [w.filename for w in seen] == [__file__]  # where the optimizer was made
+
+
+SMALL: list[dict[str, Any]] = [
+    {},
+    {"sigma": 0.05, "mu": 0.02},
+    {"force": 0.1},
+    {"strength": 0.5, "steps": 1000},
+    {"sigma": 1.0, "stop": 2},
+    {"sigma": 100.0, "lr": 0.0},
+]
 
 
 @pytest.mark.parametrize("wrap", [False, True])
@@ -180,38 +291,24 @@ def test_a_perturbation_larger_than_the_weights_is_warned_of(
 def test_a_small_perturbation_is_not_warned_of(given: dict[str, Any], wrap: bool) -> None:
     rest = {"lr": 0.1, **given}
     lr = rest.pop("lr")
-    assert not said(
+    assert not warned(
         lambda: perturb(SGD(weights(), lr), **rest) if wrap else MPGD(weights(), lr, **rest)
     )
 
 
-def test_the_warning_comes_once_and_not_for_zeros() -> None:
-    both = [{"params": weights()}, {"params": weights()}]
+def test_the_warning_comes_once_and_not_where_there_is_nothing_to_compare_with() -> None:
     loud: dict[str, Any] = {"sigma": 100.0}
-    assert len(said(lambda: MPGD(both, 0.1, **loud))) == 1
-    again = [{"params": weights()}, {"params": weights()}]
-    assert len(said(lambda: perturb(SGD(again, 0.1), **loud))) == 1
-    assert not said(lambda: MPGD(weights(0.0, 0.0), 0.1, **loud))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PerturbationWarning)
-        optimizer = MPGD(weights(), 0.1, **loud)
-    assert not said(lambda: optimizer.add_param_group({"params": weights()}))
-    small = MPGD(weights(), 0.1, sigma=0.01)
-    assert len(said(lambda: small.add_param_group({"params": weights(), **loud}))) == 1
-
-
-def test_biases_that_start_at_zero_count_as_part_of_their_group() -> None:
-    layer = nn.Linear(50, 10)
-    nn.init.zeros_(layer.bias)
-    quiet = {"sigma": 0.002, "gamma": 0.6}
-    assert not said(lambda: MPGD(layer.parameters(), 0.1, **quiet))
-    assert said(lambda: MPGD(layer.parameters(), 0.1, sigma=0.2))
-
-
-def test_no_numbers_are_asked_of_parameters_that_have_none() -> None:
+    both = [{"params": weights()}, {"params": weights()}]
+    assert len(warned(lambda: MPGD(both, 0.1, **loud))) == 1
+    assert not warned(lambda: MPGD(weights(0.0, 0.0), 0.1, **loud))
     meta = [nn.Parameter(torch.ones(3, device="meta"))]
-    found = said(lambda: MPGD(meta, 0.1, sigma=100.0, engine="torch"))
-    assert not found
+    assert not warned(lambda: MPGD(meta, 0.1, **loud, engine="torch"))
+    small = MPGD(weights(), 0.1, sigma=0.01)
+    assert len(warned(lambda: small.add_param_group({"params": weights(), **loud}))) == 1
+    layer = nn.Linear(50, 10)  # biases that start at 0 count as part of their group
+    nn.init.zeros_(layer.bias)
+    assert not warned(lambda: MPGD(layer.parameters(), 0.1, sigma=0.002))
+    assert warned(lambda: MPGD(layer.parameters(), 0.1, sigma=0.2))
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.float8_e4m3fn])
