@@ -187,6 +187,7 @@ class Perturbed(ABC):
             if values is not None and type(old) is type(new):
                 self.state[new] = values
         ensure_states(pairs, self._orbits)
+        self._cache.has_changed = False
         self._unshown = list(self._orbits)
         entries.show(self, stepped=False)
         return settings
@@ -198,7 +199,8 @@ class Perturbed(ABC):
             self._fit()
         settings = [self._cache.of(k, group) for k, group in enumerate(groups)]
         pairs = list(zip(groups, settings, strict=True))
-        if not all([is_complete(group, s, self._orbits) for group, s in pairs]):
+        complete = [is_complete(group, s, self._orbits) for group, s in pairs]
+        if self._cache.has_changed or not all(complete):
             settings = self._fit()
         for group, each in pairs:
             if each.is_perturbed:
