@@ -55,7 +55,7 @@ def fill(folder: Path, names: Container[str] = EXPERIMENTS) -> Store:
 def real(name: str) -> Iterator[tuple[Run, Any, Any]]:
     """Yield the runs of an experiment with their results."""
     study = load(name)
-    for batch in split(runs_of(name), study.largest):
+    for batch in split(runs_of(name), study.max_batch):
         yield from study.train(batch)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from scipy.stats import kstest, norm
-from tests.conftest import LEVEL
 
 from mpgd import counter
+from tests.conftest import LEVEL
 
 FUNCTIONS = [counter.bits, counter.uniform, counter.normal]
 

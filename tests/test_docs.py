@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from mpgd.optim import PerturbationWarning
-from mpgd_lab import cli, endings
+from mpgd_lab import cli, exit_codes
 from mpgd_lab.catalogue import EXPERIMENTS
 
 ROOT = Path(__file__).parents[1]
@@ -100,7 +100,7 @@ def options(text: str) -> set[str]:
 
 def test_the_page_of_the_command_line_has_every_experiment_code_and_variable() -> None:
     assert all(f"| `{name}` |" in section("reproduce") for name in EXPERIMENTS)
-    codes = (cli.OK, cli.FAILED, cli.USAGE, cli.INTERRUPTED, cli.UNREAD, endings.TERMINATED)
+    codes = (cli.OK, cli.FAILED, cli.USAGE, cli.INTERRUPTED, cli.PIPE_CLOSED, exit_codes.TERMINATED)
     assert all(f"| {code} |" in COMMAND_LINE for code in codes)
     variables = re.findall(r"MPGD_[A-Z]+|NO_COLOR", cli.HELP)
     assert variables

@@ -3,7 +3,7 @@
     x' = x - eta grad(x) - m x + n,     m = mu eta^gamma v1,     n = sigma eta^gamma v2
 
 The parameters of all runs are one matrix (run, element). A run's hyperparameters name its noise,
-see `banks.bank`; with ``batch`` it descends on random mini-batches of that size.
+see `perturbations.batched`; with ``batch`` it descends on random mini-batches of that size.
 Noise does not depend on who trains beside a run, in bits; parameters do not to rounding, which
 only in float64 stays small. torch cuts large products among its threads, which changes the last
 bits: so a run is trained on one thread, whoever trains it.
@@ -19,14 +19,14 @@ from torch import Tensor
 
 from mpgd.noise.engines import has_numba
 from mpgd.optim.update import descended
-from mpgd_lab.banks.bank import Shapes, Source, perturbations
 from mpgd_lab.data.sources import Split
 from mpgd_lab.nets.backprop import IN_PLACE, Backpropagation
 from mpgd_lab.nets.layout import Examples, Layout, Loss, gradients, mean_square
+from mpgd_lab.perturbations.batched import Shapes, Source, perturbations
 from mpgd_lab.store import Run
 
 Gradient = Callable[[Tensor], tuple[Tensor, Tensor]]
-Found = tuple[dict[str, Any], dict[str, Any]]  # metrics, curves
+Outcome = tuple[dict[str, Any], dict[str, Any]]  # metrics, curves
 Result = tuple[Run, Mapping[str, Any], Mapping[str, Any]]
 
 MOMENTS: Final = 50  # of a curve
@@ -43,7 +43,7 @@ class Problem:
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
+class TrainedBatch:
     """What a training leaves."""
 
     before: Tensor  # parameters before the last step, (run, element)
@@ -69,7 +69,7 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def train(problem: Problem, runs: Sequence[Run]) -> Trained:
+def train(problem: Problem, runs: Sequence[Run]) -> TrainedBatch:
     """Train one net for every run; they share ``eta``, ``steps``, ``stop`` and ``batch``."""
     layout, dtype = problem.layout, problem.split.x_train.dtype
     x = layout.initial([run.seed for run in runs], problem.start).to(dtype)
@@ -80,13 +80,13 @@ def train(problem: Problem, runs: Sequence[Run]) -> Trained:
 
 def descend(
     x: Tensor, runs: Sequence[Run], shapes: Shapes, gradient: Gradient, layout: Layout | None = None
-) -> Trained:
+) -> TrainedBatch:
     """Take all steps of all runs from ``x`` (run, element), whose tensors have these ``shapes``.
 
     ``gradient`` returns a number to watch (run,) and the gradients (run, element). ``layout`` is
     that of the nets, if they are nets; only the authors' Gaussian asks.
     """
-    h = common(runs)
+    h = common_settings(runs)
     eta, steps, stop = h["eta"], h["steps"], h["stop"] or h["steps"]
     sources = perturbations(runs, shapes, x.dtype, layout)
     noise = _Perturbation(x, sources) if sources else None
@@ -96,15 +96,15 @@ def descend(
         m, n = noise.next() if noise and k < stop else (None, None)
         return descended(x, g, eta, m, n)
 
-    for k, (following, watched) in enumerate(walk(x, gradient, step, steps)):
+    for k, (following, watched) in enumerate(iterate_steps(x, gradient, step, steps)):
         if k % every == 0 or k == steps - 1:
             moments.append(k)
             curve.append(watched)
         before, x = x, following
-    return Trained(before, x, moments, torch.stack(curve))
+    return TrainedBatch(before, x, moments, torch.stack(curve))
 
 
-def walk(
+def iterate_steps(
     x: Any,
     gradient: Callable[[Any], tuple[Any, Any]],
     step: Callable[[Any, Any, int], Any],
@@ -121,7 +121,7 @@ def walk(
         yield x, watched
 
 
-def common(runs: Sequence[Run]) -> dict[str, Any]:
+def common_settings(runs: Sequence[Run]) -> dict[str, Any]:
     """Return the settings all runs share; runs that do not share them are an error."""
     names = ("eta", "steps", "stop", "batch")
     shared = [{name: run.hyperparameters.get(name) for name in names} for run in runs]

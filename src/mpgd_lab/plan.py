@@ -10,7 +10,7 @@ from mpgd_lab.runner import Context, runs_of
 
 
 @dataclass(frozen=True)
-class Due:
+class PlannedStudy:
     """What one study still has to train."""
 
     name: str
@@ -18,15 +18,15 @@ class Due:
     seconds: float  # about, on all workers
 
 
-def announce(studies: Sequence[Experiment], context: Context) -> list[Due]:
+def plan_studies(studies: Sequence[Experiment], context: Context) -> list[PlannedStudy]:
     """Return what each study has to train; times are those of the cores they were measured on."""
     places = 1 if context.cluster else context.workers
-    found = []
+    planned = []
     for study in studies:
         runs = {run.key: run for run in runs_of(study, context)}  # two lines may share a run
         missing = sum(not context.store.has(run) for run in runs.values())
-        found.append(Due(study.name, missing, missing * study.seconds / places))
-    return found
+        planned.append(PlannedStudy(study.name, missing, missing * study.seconds / places))
+    return planned
 
 
 def must_compile() -> bool:
@@ -51,14 +51,14 @@ def check_options(studies: Sequence[Experiment], context: Context) -> None:
         if getattr(context, name) == getattr(usual, name):
             continue
         plain = replace(context, **{name: getattr(usual, name)})
-        idle = [study.name for study in studies if not heeds(study, option, context, plain)]
+        idle = [study.name for study in studies if not has_effect(study, option, context, plain)]
         if len(idle) == len(studies):
             raise ValueError(f"--{option} has no effect on {', '.join(idle)}; leave it out")
         if idle:
             context.reporter.say(f"--{option} has no effect on: {', '.join(idle)}")
 
 
-def heeds(study: Experiment, option: str, context: Context, plain: Context) -> bool:
+def has_effect(study: Experiment, option: str, context: Context, plain: Context) -> bool:
     """Return whether a study runs otherwise in one context than in another."""
     if option == "device":
         return context.device in study.devices

@@ -4,6 +4,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+
 from tests.clients import page
 
 

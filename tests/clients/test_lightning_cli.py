@@ -12,10 +12,10 @@ import pytest
 import pytorch_optimizer
 import torch
 from lightning.pytorch.cli import LightningCLI
-from tests.clients import page
 from torch import nn
 
 import mpgd
+from tests.clients import page
 
 TITLE = "LightningCLI"
 QUIET = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from tests.clients import page
 
 import mpgd
+from tests.clients import page
 
 
 class OneBatch(torch.nn.Module):

@@ -1,4 +1,4 @@
-"""An experiment in one file outside the package: trained, told, shown on the page."""
+"""An experiment in one file outside the package: trained, printed, shown on the page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mpgd_lab.content.tables import Comparison
 from mpgd_lab.content.blocks import Text
 from mpgd_lab.content.findings import judged
 from mpgd_lab.content.tables import Setting, scheme_table
-from mpgd_lab.experiment import Experiment, Part
+from mpgd_lab.experiment import Experiment, SectionSpec
 from mpgd_lab.schema import Needs
 from mpgd_lab.schemes import Scheme, runs_of
 from mpgd_lab.statistics import Columns
@@ -54,8 +54,8 @@ def blocks(records):
 
 
 EXPERIMENT = Experiment(
-    name="bowl", title="Descent into a bowl", runs=runs, train=train, told=COMPARISON.told,
-    needs=lambda run: Needs(("distance",)), section=Part("A bowl of our own", blocks),
+    name="bowl", title="Descent into a bowl", runs=runs, train=train, printout=COMPARISON.printout,
+    needs=lambda run: Needs(("distance",)), section=SectionSpec("A bowl of our own", blocks),
 )
 """
 

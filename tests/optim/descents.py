@@ -7,13 +7,13 @@ from functools import partial
 from typing import Any
 
 import torch
-from tests.optim.workers import ORBITS, run, snapshot
-from tests.optim.wrapped import flat
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from mpgd import MPGD, ChaoticNoise, perturb
-from mpgd.noise.engines import has_numba
+from mpgd.noise.engines import has_cpu
+from tests.optim.workers import ORBITS, run, snapshot
+from tests.optim.wrapped import flat
 
 LOUD: dict[str, Any] = {"lr": 0.05, "mu": 0.3, "sigma": 0.2, "gamma": 0.6, "beta": 0.5}
 SHARED = ChaoticNoise(0.6, 0.5, shared=True)
@@ -26,8 +26,8 @@ VARIANTS: list[dict[str, Any]] = [
     {"sigma": 0.0, "gamma": (0.55, 0.7), "beta": (1.0, 0.0)},
     {"start": 2, "stop": 4},
 ]
-NUMBA: dict[str, Any] = {"engine": "numba"}
-PATHS: list[dict[str, Any]] = [{"engine": "torch"}, *([NUMBA] if has_numba() else []), {}]
+KERNELS: dict[str, Any] = {"engine": "cpu"}
+PATHS: list[dict[str, Any]] = [{"engine": "torch"}, *([KERNELS] if has_cpu() else []), {}]
 INNERS: dict[str, Any] = {
     "sgd": partial(torch.optim.SGD, momentum=0.9, nesterov=True),
     "adamw": partial(torch.optim.AdamW, weight_decay=0.1, amsgrad=True),

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.descents import KINDS, drivers, flat, made, parameters
-from tests.optim.workers import batch, run, same_bits, small_net, snapshot
 from torch import Tensor, nn
 from torch.optim import LBFGS, Optimizer
 
 from mpgd import ChaoticNoise, perturb, perturbed
+from tests.optim.descents import KINDS, drivers, flat, made, parameters
+from tests.optim.workers import batch, run, same_bits, small_net, snapshot
 
 NOISE = {"mu": 0.02, "sigma": 0.02}
 Closure = Callable[[], Tensor]

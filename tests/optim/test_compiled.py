@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.descents import LOUD, core, ends, parameters
-from tests.optim.workers import same_bits, set_gradients, snapshot
 from torch._dynamo.backends.debugging import aot_eager
 
 from mpgd import MPGD, perturb
-from mpgd.noise.engines import has_numba
+from mpgd.noise.engines import has_cpu
 from mpgd.optim.operator import step_group
+from tests.optim.descents import LOUD, core, ends, parameters
+from tests.optim.workers import same_bits, set_gradients, snapshot
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_compiled_by_inductor_the_bits_are_the_same() -> None:
     assert same_bits(compiled_ends([24], settings, 6, "inductor"), expected)
 
 
-needs_numba = pytest.mark.skipif(not has_numba(), reason="the kernel needs numba: pip install it")
+needs_numba = pytest.mark.skipif(not has_cpu(), reason="the kernel needs numba: pip install it")
 AROUND: list[dict[str, Any]] = [
     {},
     {"symmetric": True, "shared_multiplicative": True, "signs": "product"},

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.descents import LOUD, core, parameters
-from tests.optim.workers import run, same_bits
 from torch import nn
 
 from mpgd import MPGD, ChaoticNoise
@@ -15,6 +13,8 @@ from mpgd.noise.engines import tensor
 from mpgd.optim import creation, many
 from mpgd.optim.settings import Settings
 from mpgd.optim.shards import note_offset
+from tests.optim.descents import LOUD, core, parameters
+from tests.optim.workers import run, same_bits
 
 SHAPES: Any = [3, (), (0,), (2, 5), 1, (4, 0), (), 700]
 VARIANTS: list[dict[str, Any]] = [

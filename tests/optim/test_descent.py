@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.optim.descents import KINDS, LOUD, PATHS, core, flat, loud, made, orbits, parameters
-from tests.optim.workers import hooked, run, same_bits, set_gradients, small_net, snapshot, train
 from torch import nn
 from torch.optim.lr_scheduler import CyclicLR, OneCycleLR
 
 from mpgd import MPGD, GaussianNoise, StableNoise, perturb
 from mpgd.optim import Perturbed
+from tests.optim.descents import KINDS, LOUD, PATHS, core, flat, loud, made, orbits, parameters
+from tests.optim.workers import hooked, run, same_bits, set_gradients, small_net, snapshot, train
 
 NOISES = [None, GaussianNoise(), StableNoise(1.6)]
 DIRECTIONS: list[dict[str, Any]] = [

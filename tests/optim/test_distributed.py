@@ -8,6 +8,10 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed.checkpoint as dcp
+from torch import nn
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+
+import mpgd
 from tests.optim import workers
 from tests.optim.workers import (
     SETTINGS,
@@ -18,10 +22,6 @@ from tests.optim.workers import (
     snapshot,
     train_odd,
 )
-from torch import nn
-from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
-
-import mpgd
 
 # a hang is a failure
 pytestmark = pytest.mark.timeout(120)
@@ -29,11 +29,11 @@ pytestmark = pytest.mark.timeout(120)
 
 OWN, SHARED = SETTINGS, {**SETTINGS, "shared_multiplicative": True, "symmetric": True}
 JOBS: list[tuple[str, int, dict[str, Any]]] = [
-    ("mpgd", 0, {"engine": "numba"}),
+    ("mpgd", 0, {"engine": "cpu"}),
     ("mpgd", 0, {"engine": "torch", "symmetric": True}),
     ("mpgd", 0, {"foreach": True, "shared_multiplicative": True}),
     ("mpgd", 0, {"noise": "gaussian"}),
-    ("mpgd", 1, {"engine": "numba"}),
+    ("mpgd", 1, {"engine": "cpu"}),
     ("mpgd", 1, {"foreach": True}),
     ("adamw", 0, {}),
     ("sgd", 1, {"engine": "torch"}),
@@ -52,7 +52,7 @@ TASKS: dict[str, tuple[Any, ...]] = {
     "sharded": (workers.train_under_fsdp, JOBS),
     "saved": (workers.save_from_two, KINDS),
     "rounded": (workers.round_on_shards, ROUNDED),
-    "compiled": (workers.compile_on_shards, {**SETTINGS, "engine": "numba"}),
+    "compiled": (workers.compile_on_shards, {**SETTINGS, "engine": "cpu"}),
     "uneven": (workers.full_batch_of_shards, UNEVEN, True),
     "empty": (workers.full_batch_of_shards, EMPTY, True),
     "group": (workers.full_batch_of_shards, UNEVEN, False),

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.descents import LOUD, PATHS, VARIANTS, core, orbits, parameters
-from tests.optim.workers import ORBITS, run, same_bits, set_gradients
 from torch import nn
 
 from mpgd import MPGD
+from tests.optim.descents import LOUD, PATHS, VARIANTS, core, orbits, parameters
+from tests.optim.workers import ORBITS, run, same_bits, set_gradients
 
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.descents import LOUD, parameters
-from tests.optim.workers import run, same_bits, snapshot
 
 from mpgd import MPGD, ChaoticNoise, perturb
 from mpgd.noise import engines
 from mpgd.noise.engines import check_engine, check_integers, kernel_for
+from tests.optim.descents import LOUD, parameters
+from tests.optim.workers import run, same_bits, snapshot
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda", 0)
 
@@ -34,7 +34,7 @@ def has(monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_the_default_is_the_kernel_that_is_there(has: Any) -> None:
     for numba, triton in ((True, True), (True, False), (False, True), (False, False)):
         has(numba, triton)
-        assert kernel_for(None, CPU) == ("numba" if numba else None)
+        assert kernel_for(None, CPU) == ("cpu" if numba else None)
         assert kernel_for(None, CUDA) == ("triton" if triton else None)
         assert kernel_for(None, torch.device("meta")) is None
         assert kernel_for("torch", CPU) is None
@@ -99,7 +99,7 @@ def test_fused_on_a_device_without_a_kernel(has: Any) -> None:
 
 def test_fused_chooses_the_engine_and_leaves_the_wrapped_optimizers_alone(has: Any) -> None:
     has(numba=True, triton=False)
-    for fused, engine in ((None, None), (True, "numba"), (False, "torch")):
+    for fused, engine in ((None, None), (True, "cpu"), (False, "torch")):
         own = MPGD(parameters([3]), **LOUD, fused=fused)
         inner = torch.optim.AdamW(parameters([3]), lr=0.1, fused=True)
         around = perturb(inner, sigma=0.1, fused=fused)
@@ -156,14 +156,14 @@ os._exit(0 if torch.isfinite(p).all() else 1)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-@pytest.mark.parametrize("optimizer", ["sgd", "torch", "numba"])
+@pytest.mark.parametrize("optimizer", ["sgd", "torch", "cpu"])
 def test_a_forked_child_trains_where_torch_can(optimizer: str) -> None:
     """The first import of mpgd may be in the child of a process that used torch's threads.
 
     On several threads torch itself, with `torch.optim.SGD`, hangs there; on one nobody does.
     """
-    if optimizer == "numba":
-        check_engine("numba")
+    if optimizer == "cpu":
+        check_engine("cpu")
     command = [sys.executable, "-W", "ignore", "-c", FORK, optimizer]
     environment = {k: v for k, v in os.environ.items() if k != "OMP_NUM_THREADS"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=250)

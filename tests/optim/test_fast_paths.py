@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.optim.descents import LOUD, NUMBA, PATHS, VARIANTS, core, ends, parameters
-from tests.optim.workers import ORBITS, bits, same_bits, set_gradients
 from torch import nn
 
 from mpgd import MPGD
 from mpgd.optim.settings import make_settings
+from tests.optim.descents import KERNELS, LOUD, PATHS, VARIANTS, core, ends, parameters
+from tests.optim.workers import ORBITS, bits, same_bits, set_gradients
 
 SIZES = [1, 7, 24, 1000, 1025, 1_000_000]
 
@@ -29,7 +29,7 @@ def test_foreach_and_numba_equal_the_loop(variant: dict[str, Any], dtype: torch.
 @pytest.mark.parametrize(("variant", "steps"), [({}, 2), (VARIANTS[3], 1)], ids=str)
 def test_foreach_and_numba_equal_the_loop_at_a_million(variant: dict[str, Any], steps: int) -> None:
     expected = ends(SIZES[-1:], {**variant, **PATHS[0]}, steps)
-    for path in (PATHS[1], NUMBA):
+    for path in (PATHS[1], KERNELS):
         assert same_bits(ends(SIZES[-1:], {**variant, **path}, steps), expected)
 
 
@@ -47,21 +47,21 @@ def test_the_bits_do_not_depend_on_the_number_of_threads() -> None:
     found = []
     for threads in (1, 2, 3):
         torch.set_num_threads(threads)
-        found.append(ends([150_001], {"engine": "numba"}, 3))
+        found.append(ends([150_001], {"engine": "cpu"}, 3))
     assert all(same_bits(each, found[0]) for each in found)
 
 
 def test_one_changed_coefficient_shows() -> None:
     """Twin of all comparisons above: one bit of one row of numba's table."""
     expected = ends([1025], PATHS[0], 30)
-    assert same_bits(ends([1025], NUMBA, 30), expected)
-    group = MPGD(parameters([1]), **LOUD, engine="numba").param_groups[0]
+    assert same_bits(ends([1025], KERNELS, 30), expected)
+    group = MPGD(parameters([1]), **LOUD, engine="cpu").param_groups[0]
     table = make_settings(group).drivers[0].table  # type: ignore[union-attr]
     place = 2 * 40  # c0 of a row in the first octave, where half of all visits are
     kept = table[place]
     table[place] = kept + np.uint64(1 << 18)
     try:
-        found = ends([1025], NUMBA, 30)
+        found = ends([1025], KERNELS, 30)
     finally:
         table[place] = kept
     assert not same_bits(found["state"], expected["state"])

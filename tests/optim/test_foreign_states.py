@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.descents import drivers, flat, made, parameters
-from tests.optim.strangers import STATES, Around, Modes, Sharpness, Tuned
-from tests.optim.workers import run, same_bits
 from torch import nn
 from torch.optim import Optimizer
 
 from mpgd import perturb
+from tests.optim.descents import drivers, flat, made, parameters
+from tests.optim.strangers import STATES, Around, Modes, Sharpness, Tuned
+from tests.optim.workers import run, same_bits
 
 NOISE: dict[str, Any] = {"mu": 0.3, "sigma": 0.2, "seed": 4}
 

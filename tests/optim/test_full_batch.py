@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.workers import SETTINGS, batch, same_bits, small_net
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from mpgd import MPGD, full_batch, perturb
+from tests.optim.workers import SETTINGS, batch, same_bits, small_net
 
 mse = nn.functional.mse_loss
 

@@ -6,6 +6,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
+
+import mpgd
+from mpgd import MPGD, ChaoticNoise, GaussianNoise, param_groups, perturb, perturbation_sizes
+from mpgd.optim.settings import PREFIX
 from tests.optim.descents import (
     KINDS,
     LOUD,
@@ -17,11 +22,6 @@ from tests.optim.descents import (
     parameters,
 )
 from tests.optim.workers import run, same_bits, snapshot
-from torch import nn
-
-import mpgd
-from mpgd import MPGD, ChaoticNoise, GaussianNoise, param_groups, perturb, perturbation_sizes
-from mpgd.optim.settings import PREFIX
 
 
 def net() -> nn.Sequential:

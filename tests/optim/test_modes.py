@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 import torch
-from tests.noise.test_modes import MODES
-from tests.optim.descents import LOUD, PATHS, core, parameters
-from tests.optim.workers import run, same_bits
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from mpgd import MPGD, full_batch, perturb
 from mpgd.noise.driver import make_driver
+from tests.noise.test_modes import MODES
+from tests.optim.descents import LOUD, PATHS, core, parameters
+from tests.optim.workers import run, same_bits
 
 SETTINGS: list[dict[str, Any]] = [
     {},

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
+
 from tests.optim.descents import made
 from tests.optim.workers import bits, set_gradients
-from torch import Tensor, nn
 
 SIZE = 70_000  # large enough for several threads
 
@@ -34,7 +35,7 @@ def _two_threads() -> Iterator[None]:
 @pytest.mark.parametrize("kind", ["mpgd", "adamw"])
 def test_engines_agree_on_parameters_that_share_memory(kind: str, cut: Any) -> None:
     ends = []
-    for engine in ("torch", "numba"):
+    for engine in ("torch", "cpu"):
         base = torch.linspace(-1, 1, SIZE)
         params = cut(base)
         optimizer = made(kind, params, engine=engine)
@@ -49,7 +50,7 @@ def test_engines_agree_on_parameters_that_share_memory(kind: str, cut: Any) -> N
 def test_an_overlap_that_comes_later_is_seen() -> None:
     """The addresses are looked at again when one of them changes."""
     ends = []
-    for engine in ("torch", "numba"):
+    for engine in ("torch", "cpu"):
         base = torch.linspace(-1, 1, SIZE)
         params = [nn.Parameter(base), nn.Parameter(base.clone())]
         optimizer = made("mpgd", params, engine=engine)

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.descents import KINDS, LOUD, drivers, flat, made, parameters, resumed
-from tests.optim.workers import run, same_bits, snapshot
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import StepLR
 
 import mpgd
 from mpgd import perturb, perturbed
 from mpgd.optim import Perturbed
+from tests.optim.descents import KINDS, LOUD, drivers, flat, made, parameters, resumed
+from tests.optim.workers import run, same_bits, snapshot
 
 AdamW = torch.optim.AdamW
 

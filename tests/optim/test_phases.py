@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.descents import KINDS, PATHS, core, drivers, flat, made, parameters, set_keyword
-from tests.optim.workers import ORBITS, run, same_bits, snapshot
 from torch import Tensor, nn
 
 from mpgd import MPGD, ChaoticNoise, perturb, perturbation_sizes
 from mpgd.noise.word import FAR, LONG, MAGNITUDE, NEGATIVE, ONE, steps_to_go
 from mpgd.theory import decay_of, force_of
+from tests.optim.descents import KINDS, PATHS, core, drivers, flat, made, parameters, set_keyword
+from tests.optim.workers import ORBITS, run, same_bits, snapshot
 
 ETA, MU, SIGMA, GAMMAS = 0.02, 0.05, 0.3, (0.65, 0.6)
 F = force_of(lr=ETA, sigma=SIGMA, gamma=GAMMAS[1])

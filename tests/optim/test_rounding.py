@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.descents import KINDS, PATHS, drivers, ends, flat, made, parameters, resumed
-from tests.optim.transformer import losses
-from tests.optim.workers import run, same_bits, snapshot
 from torch import Tensor, nn
 from torch.optim import LBFGS, SGD, Adafactor, Adam, AdamW, Optimizer, RMSprop
 
 from mpgd import MPGD, GaussianNoise, perturb
 from mpgd.optim import rounding, stochastic_round
+from tests.optim.descents import KINDS, PATHS, drivers, ends, flat, made, parameters, resumed
+from tests.optim.transformer import losses
+from tests.optim.workers import run, same_bits, snapshot
 
 SHAPES = [7, 1025, (4, 5), (), (0,)]
 HALVES = [torch.bfloat16, torch.float16]

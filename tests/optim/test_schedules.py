@@ -9,6 +9,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
+from torch.optim import lr_scheduler
+from torch.optim.swa_utils import SWALR
+
+from mpgd import MPGD, ChaoticNoise, GaussianNoise, StableNoise, perturb
 from tests.optim.descents import (
     KINDS,
     LOUD,
@@ -24,11 +29,6 @@ from tests.optim.descents import (
     set_keyword,
 )
 from tests.optim.workers import ORBITS, run, same_bits, set_gradients, small_net, snapshot, train
-from torch import nn
-from torch.optim import lr_scheduler
-from torch.optim.swa_utils import SWALR
-
-from mpgd import MPGD, ChaoticNoise, GaussianNoise, StableNoise, perturb
 
 SCHEDULERS: dict[str, Any] = {
     "LambdaLR": lambda o: lr_scheduler.LambdaLR(o, lambda k: 0.9**k),

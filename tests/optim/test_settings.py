@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.optim.descents import KINDS, flat, loud, made, parameters, set_keyword
-from tests.optim.workers import run, same_bits, snapshot
 from torch import nn
 
 import mpgd
@@ -17,6 +15,8 @@ from mpgd import MPGD, ChaoticNoise, GaussianNoise, StableNoise, perturb, pertur
 from mpgd.optim.groups import SGD_KEYWORDS
 from mpgd.optim.perturbed import KEYWORDS
 from mpgd.optim.settings import PREFIX
+from tests.optim.descents import KINDS, flat, loud, made, parameters, set_keyword
+from tests.optim.workers import run, same_bits, snapshot
 
 NAN, INF = float("nan"), float("inf")
 ONE = r"noise must be a noise such as ChaoticNoise\(0.6\) .* got "

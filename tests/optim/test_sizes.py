@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 from scipy.stats import binom, chi2, kstest
-from tests.conftest import LEVEL
 from torch import Tensor, nn
 
 from mpgd import (
@@ -26,6 +25,7 @@ from mpgd import (
 )
 from mpgd.optim import PerturbationSize, PerturbationWarning
 from mpgd.optim.diagnostics import WATCHED_STEPS, growth
+from tests.conftest import LEVEL
 
 SGD, AdamW = torch.optim.SGD, torch.optim.AdamW
 

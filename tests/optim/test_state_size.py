@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.descents import LOUD, PATHS, parameters
-from tests.optim.workers import run
 from torch import Tensor, nn
 
 from mpgd import MPGD
+from tests.optim.descents import LOUD, PATHS, parameters
+from tests.optim.workers import run
 
 
 @pytest.mark.parametrize(

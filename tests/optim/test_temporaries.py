@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.descents import LOUD
-from tests.optim.watch import Watch
 from torch import nn
 
 from mpgd import MPGD
 from mpgd.optim import loop, many
+from tests.optim.descents import LOUD
+from tests.optim.watch import Watch
 
 SETTINGS = {**LOUD, "engine": "torch"}
 VARIANTS: list[dict[str, Any]] = [{"maximize": True}, {"symmetric": True}]

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.descents import LOUD, core, parameters
-from tests.optim.workers import run, same_bits, set_gradients, snapshot
 from torch import nn
 from torch.optim import Optimizer
 
 from mpgd import MPGD, ChaoticNoise, GaussianNoise, perturb
 from mpgd.noise.engines import has_triton
 from mpgd.optim.settings import make_settings
+from tests.optim.descents import LOUD, core, parameters
+from tests.optim.workers import run, same_bits, set_gradients, snapshot
 
 HAS_GPU = torch.cuda.is_available()
 DEVICE = "cuda" if HAS_GPU else "cpu"
@@ -149,7 +149,9 @@ def test_one_changed_coefficient_shows() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("signs", ["fresh", "product"])
 def test_values_and_words_of_a_noise_are_the_torch_engines(signs: str, dtype: torch.dtype) -> None:
-    one, other = (ChaoticNoise(0.6, 0.5, signs=signs, engine=engine) for engine in ("triton", "torch"))
+    one, other = (
+        ChaoticNoise(0.6, 0.5, signs=signs, engine=engine) for engine in ("triton", "torch")
+    )
     state, twin = one.init(3000, 7, DEVICE), other.init(3000, 7, DEVICE)
     for _ in range(20):
         v, state = one.step(state, dtype=dtype)

@@ -85,7 +85,7 @@ def _chaotic_stream(noise: ChaoticNoise, state: NoiseState) -> Fill:
 
 
 def _stable_stream(noise: StableNoise, state: NoiseState) -> Fill:
-    from mpgd.limits._kernels import stable_block
+    from mpgd.limits.stable_kernel import stable_block
 
     n, clock = state.word.numel(), _Clock(state)
 

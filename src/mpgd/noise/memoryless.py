@@ -22,7 +22,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Self
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -31,6 +30,7 @@ from mpgd.maps.rows import INPUT_BITS
 from mpgd.maps.tables import RETURN_ROW_BITS
 from mpgd.noise.counter_hash import flat_index, hash_elements, step_key_tensor, uniform
 from mpgd.noise.driver import Driver, Table
+from mpgd.noise.engines import cpu, use_cpu_kernels
 from mpgd.noise.engines.tensor import lookup
 from mpgd.noise.protocol import Noise
 from mpgd.noise.state import NoiseState, new_state
@@ -63,8 +63,6 @@ def normal_driver(deviation: float) -> Driver:
         law=None,
         largest=0,
         fingerprint=int(FINGERPRINT, 16) >> 1,
-        table=rows.reshape(-1),
-        rule=(np.uint64(0),) * 3,
         is_normal=True,
     )
 
@@ -206,6 +204,14 @@ class GaussianNoise(MemorylessNoise):
             object.__setattr__(self, "_driver", normal_driver(math.sqrt(self.variance)))
         found: Driver = self.__dict__["_driver"]
         return found
+
+    def step(self, state: NoiseState, *, index: Tensor | None = None) -> tuple[Tensor, NoiseState]:
+        """Return the values at this time (float64) and the state at the next."""
+        if index is not None or not use_cpu_kernels(None, state.word.device):
+            return super().step(state, index=index)
+        value = torch.empty(state.word.shape, dtype=torch.float64, device=state.word.device)
+        cpu.advance(self.driver, None, value, int(state.key), int(state.step))
+        return value, replace(state, step=state.step + 1)
 
     def draw(self, index: Tensor, key: Tensor | int) -> Tensor:
         """Return the values of the elements ``index`` under the key of one step."""

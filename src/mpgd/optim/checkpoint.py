@@ -25,6 +25,7 @@ from mpgd.optim.settings import NAMES, Settings, check_keywords, make_settings, 
 from mpgd.optim.state import (
     ELEMENTS,
     ENTRIES,
+    PART,
     SCALARS,
     STEPS,
     State,
@@ -139,7 +140,7 @@ def split(saved: Mapping[str, Any], prefix: str) -> tuple[dict[str, Any], dict[s
     ]
     plain_state, states = {}, {}
     for name, values in saved["state"].items():
-        if isinstance(values, Mapping) and values.keys() & entries.keys() & {prefix + "ordinal"}:
+        if isinstance(values, Mapping) and values.keys() & entries.keys():
             states[name] = {entries[k]: v for k, v in values.items() if k in entries}
             values = {k: v for k, v in values.items() if k not in entries}
             if not values:
@@ -271,7 +272,8 @@ def _check_numbers(what: str, name: str, value: Tensor | int, settings: Settings
         raise ValueError(f"{what} must be finite")
     noise = settings.noises[_which(name)]
     longest = noise.longest if isinstance(noise, ChaoticNoise) else None
-    if longest is not None and bool((steps_to_go(local(value)) > longest).any()):
+    parts = torch.split(local(value).reshape(-1), PART) if longest is not None else ()
+    if any([bool((steps_to_go(part) > longest).any()) for part in parts]):
         raise ValueError(f"{what} has a phase longer than longest={longest}: the word is damaged")
 
 

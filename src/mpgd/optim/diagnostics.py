@@ -32,6 +32,7 @@ from mpgd.parameters import check_integer
 
 WATCHED_STEPS: Final = 1000  # over so many the push is compared with the weights
 SIZES: Final = ("mu", "sigma", "decay", "force")
+PIECE: Final = 1 << 18  # elements that are widened at a time
 
 
 class PerturbationWarning(UserWarning):
@@ -116,15 +117,13 @@ def root_mean_square(tensors: Iterable[Tensor]) -> float:
         part = local(tensor.detach())
         if not part.is_floating_point():
             continue
-        if part.dtype.itemsize == 1:  # float8, which has no norm
-            part = part.float()
-        norm = torch.linalg.vector_norm(part, dtype=_wide(part.dtype))
-        total, count = total + float(norm) ** 2, count + part.numel()
+        # halves and float8 are widened, a piece at a time
+        pieces = torch.split(part.reshape(-1), PIECE) if part.dtype.itemsize < 4 else (part,)
+        for piece in pieces:
+            wide = piece.float() if piece.dtype.itemsize < 4 else piece
+            total += float(torch.linalg.vector_norm(wide)) ** 2
+        count += part.numel()
     return math.sqrt(total / count) if count else 0.0
-
-
-def _wide(dtype: torch.dtype) -> torch.dtype:
-    return torch.float64 if dtype == torch.float64 else torch.float32
 
 
 def warn_if_silent(groups: Sequence[Mapping[str, Any]], prefix: str) -> None:

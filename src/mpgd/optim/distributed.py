@@ -333,6 +333,6 @@ def _refuse_flat(parameter: Tensor) -> None:
     if getattr(parameter, "_fsdp_flattened", False):
         raise ValueError(
             f"a parameter of FSDP1 of shape {tuple(parameter.shape)} does not say which part of "
-            "which tensor it is: call mpgd.number_parameters(model) on the wrapped model before "
-            "the optimizer is made, or use FSDP2 (fully_shard)"
+            "which tensor it is: call mpgd.optim.number_parameters(model) on the wrapped model "
+            "before the optimizer is made, or use FSDP2 (fully_shard)"
         )

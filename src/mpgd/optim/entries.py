@@ -7,6 +7,7 @@ checkpoints read names there, and ZeRO writes what it loads there.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -68,6 +69,18 @@ def show(optimizer: Any, stepped: bool) -> None:
                     values[prefix + name] = shown(x)
             optimizer._marks[p] = values.get(prefix + "ordinal")
     optimizer._unshown = left
+
+
+def hide(optimizer: Any, params: Iterable[Tensor]) -> None:
+    """Let `state` show nothing of parameters in no group, on which torch's state_dict fails."""
+    names = [optimizer._prefix + name for name in ENTRIES]
+    for p in params:
+        values = optimizer.state.get(p)
+        if optimizer._marks.pop(p, None) is not None and isinstance(values, dict):
+            for name in names:
+                values.pop(name, None)
+            if not values:
+                del optimizer.state[p]
 
 
 def has_foreign(optimizer: Any) -> bool:

@@ -2,7 +2,7 @@
 
 The gradient lies in ``p.grad`` before a step, so the perturbation can come first:
 
-    x <- x + (n - m x)         m = mu eta^gamma1 v1,   n = sigma eta^gamma2 v2
+    x <- (x - m x) + n         m = mu eta^gamma1 v1,   n = sigma eta^gamma2 v2
     x <- the inner optimizer's step from there
 
 For SGD that is equation (8) of the paper to rounding, momentum included, since the buffer sees only
@@ -16,6 +16,7 @@ class of an object that is there: so it is for every optimizer whose base inheri
 from __future__ import annotations
 
 import warnings
+import weakref
 from abc import ABC
 from collections import OrderedDict
 from collections.abc import Callable, Container, Iterator
@@ -106,6 +107,8 @@ class Perturbed(ABC):
         """Set up what no copy keeps."""
         self._unshown: list[Tensor] = []  # parameters whose drivers `state` does not show yet
         self._marks: dict[Tensor, Any] = {}  # by which an entry of `state` is known to be ours
+        params = [p for group in self.param_groups for p in group["params"]]
+        self._known = [weakref.ref(p) for p in params]  # at the last look
         self._names = {self._prefix + name for name in NAMES}
         self._keys: dict[Tensor, tuple[int, int, int]] = {}  # seed, ordinal and their hash
         self._rounded: set[int] = set()  # groups with float32 states of half parameters
@@ -142,6 +145,7 @@ class Perturbed(ABC):
             self._inner.add_param_group(self, param_group)
             return
         number_partition()
+        self._fit()  # a group that was taken out before must not be taken for replaced by this one
         self._inner.add_param_group(self, param_group)
         try:
             self._settle(self.param_groups[-1])
@@ -181,14 +185,17 @@ class Perturbed(ABC):
             if not self._names <= group.keys():  # it came past `add_param_group`, or lost some
                 self._settle(group)
         settings = [self._cache.of(k, group) for k, group in enumerate(self.param_groups)]
-        pairs = list(zip(self.param_groups, settings, strict=True))
-        for old, new in follow_replaced(pairs, self._orbits):
+        every = [p for group in self.param_groups for p in group["params"]]
+        for old, new in follow_replaced([known() for known in self._known], every, self._orbits):
             values = self.state.pop(old, None)  # torch's state_dict fails on one in no group
-            if values is not None and type(old) is type(new):
+            if values is not None and type(old) is type(new) and old.shape == new.shape:
                 self.state[new] = values
-        ensure_states(pairs, self._orbits)
+        self._known = [weakref.ref(p) for p in every]
+        ensure_states(list(zip(self.param_groups, settings, strict=True)), self._orbits)
         self._cache.has_changed = False
-        self._unshown = list(self._orbits)
+        present = set(every)
+        self._unshown = [p for p in self._orbits if p in present]
+        entries.hide(self, self._orbits.keys() - present)
         entries.show(self, stepped=False)
         return settings
 

@@ -50,7 +50,7 @@ class MPGD(SGD):
             in mid-run: the orbits stay where they are, and other numbers follow.
         rounding: of bfloat16 and float16 parameters: ``"nearest"``, or ``"stochastic"``, which is
             unbiased, so that no small step is lost.
-        engine: ``"torch"``, ``"numba"`` or ``"triton"``; by default a kernel if there is one.
+        engine: ``"torch"``, ``"cpu"`` or ``"triton"``; by default a kernel if there is one.
         momentum: as in `torch.optim.SGD`; no noise enters its buffer.
         dampening: of the momentum.
         weight_decay: as in `torch.optim.SGD`.

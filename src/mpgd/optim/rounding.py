@@ -18,14 +18,12 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from mpgd.noise import stochastic_rounding as rounding
 from mpgd.noise.counter_hash import extend_key, flat_index, hash_elements, make_key, step_key
-from mpgd.noise.engines import kernel_for
-from mpgd.noise.engines.threads import in_parts
+from mpgd.noise.engines import cpu, kernel_for
 from mpgd.noise.stochastic_rounding import is_half
 from mpgd.optim.displacement import displace, next_shared
 from mpgd.optim.distributed import (
@@ -77,21 +75,11 @@ def round_part(x: Tensor, dtype: torch.dtype, key: int) -> Tensor:
     """Return the local part of a float32 tensor in a half type, given the key of the step."""
     part, place = local(x).detach().resolve_neg(), place_of(x)
     offset = place.offset
-    if kernel_for(None, part.device) == "numba" and offset is not None and part.is_contiguous():
-        return _by_numba(part, dtype, offset, key)
+    if kernel_for(None, part.device) == "cpu" and offset is not None and part.is_contiguous():
+        return cpu.round_halves(part, dtype, key, offset)
     index = place.index(part.device)
     index = flat_index(place.shape, part.device) if index is None else index
     return rounding.rounded(part, hash_elements(index, key), dtype)
-
-
-def _by_numba(part: Tensor, dtype: torch.dtype, offset: int, key: int) -> Tensor:
-    from mpgd.noise.engines.packing import round_all
-
-    out = torch.empty(part.shape, dtype=dtype, device=part.device)
-    numbers, halves = part.view(-1).numpy(), out.view(-1).view(torch.int16).numpy()
-    kind = (offset, np.uint64(key % 2**64), dtype == torch.bfloat16)
-    in_parts(part.numel(), partial(round_all, numbers, halves.view(np.uint16), *kind))
-    return out
 
 
 # Half parameters of an optimizer -----------------------------------------------------------------

@@ -169,8 +169,8 @@ def _pending(groups: Groups, states: MutableMapping[Tensor, State]) -> Iterator[
     # an unperturbed parameter counts too: it may be perturbed later
     if not any(settings.is_perturbed or settings.rounds for _, settings in groups):
         return
-    own = {p: int(states[p]["ordinal"]) for p in every if "ordinal" in states.get(p, ())}
-    taken = set(own.values())
+    own = {p: int(state["ordinal"]) for p, state in states.items() if "ordinal" in state}
+    taken = set(own.values())  # those of groups that were taken out too, which may come back
     ordinals = dict(zip(every, ordinals_of(every), strict=True))
     for group, settings in groups:
         for p in group["params"]:
@@ -266,8 +266,9 @@ def _cut_phases(state: State, settings: Settings) -> None:
         if word is not None and driver is not None and driver.law is not None:
             words = local(word)
             if words.dtype == torch.int32:  # else the step refuses it
-                is_longer = words & MAGNITUDE > driver.largest
-                words.copy_(torch.where(is_longer, words & -NEGATIVE | driver.largest, words))
+                for part in torch.split(words.view(-1), PART):
+                    is_longer = part & MAGNITUDE > driver.largest
+                    part.copy_(torch.where(is_longer, part & -NEGATIVE | driver.largest, part))
 
 
 def _start_shared(state: State, settings: Settings, others: Sequence[State]) -> None:
@@ -308,28 +309,29 @@ def exact_copies(values: Mapping[str, Any], p: Tensor) -> dict[str, Any]:
 
 
 def follow_replaced(
-    groups: Groups, states: MutableMapping[Any, State]
+    known: Sequence[Tensor | None], every: Sequence[Tensor], states: MutableMapping[Any, State]
 ) -> list[tuple[Tensor, Tensor]]:
-    """Give the states of parameters that are gone to those at their places; return the pairs.
+    """Give the states of parameters that are gone to new ones at their places; return the pairs.
 
-    A parameter that was taken out with its group leaves no state behind.
+    One that was taken out with its group, so that nothing is at its place, keeps its state: the
+    group may be added again.
+
+    Args:
+        known: the parameters that were there before, in order; None for one that is no more.
+        every: those that are there now.
+        states: by parameter.
     """
-    every = [p for group, _ in groups for p in group["params"]]
-    present = {id(p) for p in every}
-    gone = [p for p in states if isinstance(p, Tensor) and id(p) not in present]
-    if not gone:
-        return []
-    by_ordinal = {int(states[p]["ordinal"]): p for p in gone if "ordinal" in states[p]}
+    before, present = set(map(id, known)), set(map(id, every))
     pairs = []
-    for p, ordinal in zip(every, ordinals_of(every), strict=True):
-        old = None if states.get(p) else by_ordinal.get(ordinal)
-        if old is not None and old.shape == p.shape:
-            pairs.append((old, p))
-            state = _transferred(states[old], old, p)
-            if state is not None:
-                states[p] = state
-    for p in gone:
-        del states[p]
+    for old, p in zip(known, every, strict=False):
+        if old is None or id(old) in present or id(p) in before or states.get(p):
+            continue
+        pairs.append((old, p))
+        state = states.pop(old, None)
+        if state and old.shape == p.shape:
+            moved = _transferred(state, old, p)
+            if moved is not None:
+                states[p] = moved
     return pairs
 
 

@@ -17,8 +17,14 @@ Array = NDArray[np.float64]
 Word = Literal["supported", "contradicted", "mixed", "undecided", "provisional"]
 WORDS: tuple[Word, ...] = ("supported", "contradicted", "mixed", "undecided", "provisional")
 SIZE = (3.6, 2.75)  # of a panel, inches
-FEW = 6  # rows of a table that is shown unasked
-ODD = (LookupError, TypeError, ValueError, ArithmeticError, RecursionError)  # of odd records
+SHORT_TABLE = 6  # rows of a table that is shown unasked
+RECORD_ERRORS = (
+    LookupError,
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    RecursionError,
+)  # of odd records
 # What a claim was tested on: the paper's own text, the authors' scripts, the text with an error
 # put right, or something that is not in the paper.
 Basis = Literal["stated", "scripts", "corrected", "elsewhere"]
@@ -77,7 +83,7 @@ class Table:
     @property
     def is_long(self) -> bool:
         """Whether a page shows it only when a reader opens it."""
-        return len(self.rows) > FEW
+        return len(self.rows) > SHORT_TABLE
 
 
 @dataclass(frozen=True)
@@ -148,7 +154,7 @@ class Landscape:
     routes: tuple[Route, ...]
 
 
-def undrawn(figure: Plate | Landscape, problem: Exception) -> Text:
+def figure_problem(figure: Plate | Landscape, problem: Exception) -> Text:
     """Return what stands in the place of a figure that its records do not allow to draw."""
     said = f"{type(problem).__name__}: {problem}"
     return Text(f"The figure {figure.name} cannot be drawn from these records ({said}).")

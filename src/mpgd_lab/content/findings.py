@@ -7,9 +7,9 @@ from typing import Final
 
 from mpgd_lab.catalogue import EXPERIMENTS, load
 from mpgd_lab.content.blocks import Basis, Block, Finding, Findings, Missing
-from mpgd_lab.content.choose import chosen
+from mpgd_lab.content.selection import records_of
 from mpgd_lab.content.tables import AS_PRINTED, Comparison, IncompleteError, Setting, findings_table
-from mpgd_lab.statistics import RULE, Columns, Verdict, by_scheme
+from mpgd_lab.statistics import RULE, Measure, Verdict, by_scheme
 from mpgd_lab.store import Record, Run
 
 PROTOCOLS: Final = {
@@ -37,19 +37,19 @@ def command(*names: str, options: str = "") -> str:
         'mpgd reproduce valley ecg --seeds 20 --data DIR'
     """
     ours = [load(name) for name in names if name in EXPERIMENTS]
-    data = "--data DIR" if any(one.data or one.also for one in ours) else ""
+    data = "--data DIR" if any(one.data or one.optional_data for one in ours) else ""
     written = [name if name in EXPERIMENTS else f"{name}.py" for name in names]
     return " ".join(filter(None, ("mpgd reproduce", *written, options, data)))
 
 
 def unfinished(
-    name: str, held: ByProtocol, tasks: Callable[[str, Sequence[int]], list[Run]]
+    name: str, groups: ByProtocol, tasks: Callable[[str, Sequence[int]], list[Run]]
 ) -> tuple[Missing, ...]:
     """Return how to finish an experiment in which some schemes have fewer seeds than others."""
     uneven, most = [], 0
-    for title, own in held.items():
-        schemes = by_scheme(own)
-        counts = [len(schemes.get(task.scheme, ())) for task in tasks(own[0].run.protocol, [1])]
+    for title, group in groups.items():
+        schemes = by_scheme(group)
+        counts = [len(schemes.get(task.scheme, ())) for task in tasks(group[0].run.protocol, [1])]
         if min(counts) < max(counts):
             uneven.append(f"{PROTOCOLS.get(title, title)}, {min(counts)} to {max(counts)} seeds")
             most = max(most, *counts)
@@ -61,28 +61,28 @@ def finished(
     records: Sequence[Record], tasks: Callable[[str, Sequence[int], int], list[Run]]
 ) -> dict[str, list[Record]]:
     """Return for each protocol the records of an experiment's runs, as it now defines them."""
-    held = {}
+    groups = {}
     for protocol in PROTOCOLS:
-        own = [record for record in records if record.run.protocol == protocol]
-        if own:
-            seeds = sorted({record.run.seed for record in own})
-            steps = own[0].run.hyperparameters["steps"]
-            held[protocol] = chosen(own, tasks(protocol, seeds, steps))
-    if not any(held.values()):
+        group = [record for record in records if record.run.protocol == protocol]
+        if group:
+            seeds = sorted({record.run.seed for record in group})
+            steps = group[0].run.hyperparameters["steps"]
+            groups[protocol] = records_of(group, tasks(protocol, seeds, steps))
+    if not any(groups.values()):
         raise IncompleteError("no run as this version makes them")
-    return {protocol: own for protocol, own in held.items() if own}
+    return {protocol: group for protocol, group in groups.items() if group}
 
 
-def settings(held: ByProtocol, columns: Mapping[str, Columns]) -> list[Setting]:
-    """Return the settings of a table, with the columns of each protocol."""
+def settings(groups: ByProtocol, measures: Mapping[str, Measure]) -> list[Setting]:
+    """Return the settings of a table, with the measures of each protocol."""
     return [
-        Setting(PROTOCOLS[protocol], own, columns[protocol], protocol == "released")
-        for protocol, own in held.items()
+        Setting(PROTOCOLS[protocol], group, measures[protocol], protocol == "released")
+        for protocol, group in groups.items()
     ]
 
 
-def judged(
-    held: ByProtocol,
+def verdict_blocks(
+    groups: ByProtocol,
     headlines: Mapping[str, str],
     comparison: Comparison,
     uncounted: Container[str] = (),
@@ -95,15 +95,15 @@ def judged(
     """
     rows: list[Finding] = []
     pooled: list[Finding] = []
-    for name, own in held.items():
-        title, basis = PROTOCOLS.get(name, name), _basis(own[0].run, name in uncounted)
+    for name, group in groups.items():
+        title, basis = PROTOCOLS.get(name, name), _basis(group[0].run, name in uncounted)
         make = partial(finding, setting=title, basis=basis, digits=comparison.digits)
         try:
-            pooled += [make("", verdict=verdict) for verdict in comparison.pooled(own)]
+            pooled += [make("", verdict=verdict) for verdict in comparison.pooled(group)]
         except IncompleteError:
             continue
-        for columns in comparison.measures(own[0].run.protocol):
-            rows += [make("", verdict=verdict) for verdict in comparison.rows(own, columns)]
+        for measure in comparison.measures(group[0].run.protocol):
+            rows += [make("", verdict=verdict) for verdict in comparison.rows(group, measure)]
     found = Findings(RULE, under(rows, headlines))
     return [
         *([found] if rows else ()),

@@ -24,7 +24,7 @@ from mpgd.noise import ChaoticNoise, GaussianNoise
 from mpgd.noise.counter_hash import flat_index, step_key_tensor
 from mpgd.optim.update import descended, strengths, term
 from mpgd.theory.phases.laminar import Levels, levels
-from mpgd_lab.batched_training import walk as walked
+from mpgd_lab.batched_training import iterate_steps
 from mpgd_lab.lab.landscapes import FAR, GONE, LANDSCAPES, Landscape
 from mpgd_lab.lab.settings import Settings
 from mpgd_lab.lab.simulation import MOMENTS, Numbers, finite, make_noise, thin
@@ -124,7 +124,7 @@ def walk(settings: Settings, moments: Sequence[int]) -> tuple[Array, NDArray[np.
     perturbed, wanted = terms(settings), set(moments)
     off, kept = np.full(x.shape[:2], -1), []
     with np.errstate(over="ignore", invalid="ignore"):
-        steps = walked(
+        steps = iterate_steps(
             x,
             lambda x: (None, land.slope(x)),
             lambda x, g, k: descended(x, g, settings.eta, *next(perturbed)),

@@ -20,23 +20,32 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 from mpgd.parameters import check_choice, check_integer
-from mpgd_lab.banks.bank import driver
 from mpgd_lab.batched_training import Result, one_thread
-from mpgd_lab.catalogue import USUAL, check_protocol
+from mpgd_lab.catalogue import PROTOCOLS, USUAL
 from mpgd_lab.content.blocks import Plate
 from mpgd_lab.content.style import save
 from mpgd_lab.data.sources import obtain
-from mpgd_lab.experiment import LARGEST, Experiment, Said
+from mpgd_lab.experiment import MAX_BATCH, Experiment, PrintItem
+from mpgd_lab.perturbations.batched import driver
 from mpgd_lab.store import Record, Run, Store
 
 T = TypeVar("T")
 Train = Callable[[list[Run]], Iterable[Result]]
-Finished = tuple[Run, Any, Any, float]
+TimedResult = tuple[Run, Any, Any, float]
 Batch = list[Run]
 
 ATTEMPTS: Final = 3  # at a batch whose worker dies
 TASKS: Final = 4  # batches for each place of a cluster, while runs last
-SHARED: Final = ("widths", "eta", "steps", "stop", "batch", "data", "part", "study")  # in a batch
+SHARED_SETTINGS: Final = (
+    "widths",
+    "eta",
+    "steps",
+    "stop",
+    "batch",
+    "data",
+    "part",
+    "study",
+)  # in a batch
 
 
 class Reporter(Protocol):
@@ -52,7 +61,7 @@ class Reporter(Protocol):
         """Show a table."""
 
 
-class Silent:
+class SilentReporter:
     """A reporter that shows nothing."""
 
     def say(self, text: str) -> None:
@@ -71,8 +80,8 @@ class Context:
     """What an experiment is given."""
 
     out: Path  # the folder of figures
-    reporter: Reporter = field(default_factory=Silent)  # where it says what it does
-    protocols: tuple[str, ...] = USUAL  # of `experiments.PROTOCOLS`, those to run
+    reporter: Reporter = field(default_factory=SilentReporter)  # where it says what it does
+    protocols: tuple[str, ...] = USUAL  # of `catalogue.PROTOCOLS`, those to run
     seeds: int = 5  # how many seeds of each scheme, from 1 on
     data: Path | None = None  # the folder of data sets, looked into first
     workers: int = 1  # how many processes train
@@ -82,7 +91,7 @@ class Context:
 
     def __post_init__(self) -> None:
         for protocol in self.protocols:
-            check_protocol(protocol)
+            check_choice("protocol", protocol, PROTOCOLS)
         check_integer("seeds", self.seeds, 1)
         check_integer("workers", self.workers, 1)
         check_choice("device", self.device, ("cpu", "cuda"))
@@ -107,15 +116,15 @@ def reproduce(experiment: Experiment, context: Context, *size: Any) -> None:
     obtain(experiment.data, context.data)
     runs = runs_of(experiment, context, *size)
     train: Train = partial(experiment.train, data=context.data)
-    records = complete(context, runs, train, experiment.largest, experiment.label)
-    tell(context, experiment.told(records))
+    records = complete(context, runs, train, experiment.max_batch, experiment.label)
+    print_items(context, experiment.printout(records))
     draw(context, experiment, records)
 
 
 def runs_of(experiment: Experiment, context: Context, *size: Any) -> list[Run]:
     """Return the runs a study asks for; by default all protocols' and seeds', each once."""
-    if experiment.wanted:
-        return experiment.wanted(context, *size)
+    if experiment.select_runs:
+        return experiment.select_runs(context, *size)
     seeds = range(1, context.seeds + 1)
     every = [
         run for protocol in context.protocols for run in experiment.runs(protocol, seeds, *size)
@@ -127,13 +136,13 @@ def complete(
     context: Context,
     runs: Sequence[Run],
     train: Train,
-    largest: Callable[[Run], int] | None = None,
+    max_batch: Callable[[Run], int] | None = None,
     label: Callable[[Run], str] | None = None,
 ) -> list[Record]:
     """Return the records of ``runs``, in order, after computing those the store lacks.
 
     ``train`` yields a run's metrics and curves; another process must be able to import it.
-    ``largest`` says how many runs like this one may be trained together, by default `LARGEST`;
+    ``max_batch`` says how many runs like this one may be trained together, by default `MAX_BATCH`;
     ``label`` names a run in the progress, where runs are trained one by one.
     """
     store = context.store
@@ -142,24 +151,28 @@ def complete(
     missing = list({run.key: run for run in runs if found[run.key] is None}.values())
     if len(missing) < len(found):
         context.reporter.say(f"  {len(found) - len(missing)} of {len(found)} runs are in the store")
-    batches = split(missing, _shared(context, len(missing), largest or (lambda run: LARGEST)))
-    done = _spread(context, batches, train)
+    batches = split(
+        missing, _batch_limit(context, len(missing), max_batch or (lambda run: MAX_BATCH))
+    )
+    done = _dispatch(context, batches, train)
     labels = Labels(label)
     for _ in context.reporter.track(batches, labels):  # batches finish in an order of their own
         labels.batch = next(done)
     for run in missing:
         found[run.key] = store.load(run)
-    return [_present(store, found[run.key], run) for run in runs]
+    return [_require(store, found[run.key], run) for run in runs]
 
 
-def _shared(context: Context, runs: int, largest: Callable[[Run], int]) -> Callable[[Run], int]:
-    """Return ``largest``, or less where a cluster would have idle workers."""
+def _batch_limit(
+    context: Context, runs: int, max_batch: Callable[[Run], int]
+) -> Callable[[Run], int]:
+    """Return ``max_batch``, or less where a cluster would have idle workers."""
     if not (context.cluster and runs):
-        return largest
+        return max_batch
     from mpgd_lab.runner.cluster import places
 
     size = max(1, runs // (TASKS * places(context)))
-    return lambda run: min(largest(run), size)
+    return lambda run: min(max_batch(run), size)
 
 
 class Labels:
@@ -178,7 +191,7 @@ class Labels:
         return f"{batch[0].experiment}, {batch[0].protocol}: {runs}"
 
 
-def split(runs: Iterable[Run], largest: Callable[[Run], int]) -> list[Batch]:
+def split(runs: Iterable[Run], max_batch: Callable[[Run], int]) -> list[Batch]:
     """Return the runs in batches that can be trained together, those that share noise side by side.
 
     Examples:
@@ -189,8 +202,8 @@ def split(runs: Iterable[Run], largest: Callable[[Run], int]) -> list[Batch]:
     batches: list[Batch] = []
     last: dict[str, Batch] = {}
     for run in sorted(runs, key=lambda run: (str(driver(run)), run.seed)):
-        size = largest(run)
-        shared = [run.hyperparameters.get(name) for name in SHARED]
+        size = max_batch(run)
+        shared = [run.hyperparameters.get(name) for name in SHARED_SETTINGS]
         kind = json.dumps([run.experiment, run.protocol, size, *shared])
         if kind not in last or len(last[kind]) >= size:
             last[kind] = []
@@ -199,15 +212,15 @@ def split(runs: Iterable[Run], largest: Callable[[Run], int]) -> list[Batch]:
     return batches
 
 
-def _present(store: Store, record: Record | None, run: Run) -> Record:
+def _require(store: Store, record: Record | None, run: Run) -> Record:
     if record is None and not store.folder.is_dir():
-        raise store.gone()
+        raise store.missing_folder()
     if record is None:
         raise RuntimeError(f"training returned no result for {run.canonical}")
     return record
 
 
-def _spread(context: Context, batches: Sequence[Batch], train: Train) -> Iterator[Batch]:
+def _dispatch(context: Context, batches: Sequence[Batch], train: Train) -> Iterator[Batch]:
     """Yield each batch when its runs are in the store."""
     if context.cluster:
         from mpgd_lab.runner.cluster import on_cluster
@@ -223,7 +236,7 @@ def _spread(context: Context, batches: Sequence[Batch], train: Train) -> Iterato
             yield batch
 
 
-def finished(train: Train, batch: Batch) -> Iterator[Finished]:
+def timed_results(train: Train, batch: Batch) -> Iterator[TimedResult]:
     """Yield results; runs that are trained together share the time."""
     began = time.perf_counter()
     with one_thread():
@@ -233,11 +246,11 @@ def finished(train: Train, batch: Batch) -> Iterator[Finished]:
 
 def train_and_save(train: Train, batch: Batch, store: Store) -> None:
     """Train a batch and write each result as soon as it is there."""
-    for result in finished(train, batch):
+    for result in timed_results(train, batch):
         store.save(*result)
 
 
-def tell(context: Context, said: Iterable[Said]) -> None:
+def print_items(context: Context, said: Iterable[PrintItem]) -> None:
     """Print lines and tables."""
     for item in said:
         if isinstance(item, str):

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from tests.conftest import LEVEL
 
 from mpgd import ChaoticNoise, GaussianNoise
 from mpgd.theory import force_of
@@ -20,6 +19,7 @@ from mpgd_lab.lab.settings import SEEN, Settings
 from mpgd_lab.lab.simulation import make_noise
 from mpgd_lab.studies.compare.functions import Rastrigin
 from mpgd_lab.studies.valley import training as valley
+from tests.conftest import LEVEL
 
 Array = NDArray[np.float64]
 SMALL = Settings(gamma=0.6, beta=0.5, seed=7, steps=300, force=0.183, decay=0.0733)

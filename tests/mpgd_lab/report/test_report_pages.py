@@ -11,8 +11,8 @@ from mpgd_lab import report
 from mpgd_lab.catalogue import catalogue
 from mpgd_lab.content.blocks import Cell, Column, Finding, Findings, Section, Table, Text
 from mpgd_lab.report.markdown import section_parts, table_parts
+from mpgd_lab.report.markdown_folder import outcome
 from mpgd_lab.report.page import shown
-from mpgd_lab.report.pages import outcome
 from mpgd_lab.store import Store
 from mpgd_lab.studies.airfoil import runs as airfoil
 

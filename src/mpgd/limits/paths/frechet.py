@@ -26,7 +26,7 @@ import sys
 import numpy as np
 from numpy.typing import NDArray
 
-from mpgd.limits._compiled import compiled
+from mpgd.limits.lazy_numba import compiled
 from mpgd.limits.paths.checks import Array
 
 __all__ = ["completed_graph", "frechet_distance"]

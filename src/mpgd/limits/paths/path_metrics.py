@@ -29,7 +29,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mpgd.limits._compiled import compiled
+from mpgd.limits.lazy_numba import compiled
 from mpgd.limits.paths.checks import binary_exponent
 from mpgd.limits.paths.frechet import completed_graph, frechet_distance
 from mpgd.limits.paths.path_functions import PathPair

@@ -34,7 +34,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mpgd.limits._compiled import compiled
+from mpgd.limits.lazy_numba import compiled
 from mpgd.limits.paths.checks import Array, binary_exponent, checked_path, checked_times
 from mpgd.limits.paths.frechet import completed_graph, frechet_distance
 

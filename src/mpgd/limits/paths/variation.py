@@ -25,7 +25,7 @@ from typing import Final, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mpgd.limits._compiled import compiled
+from mpgd.limits.lazy_numba import compiled
 from mpgd.limits.paths.checks import Array, binary_exponent, checked_path
 from mpgd.parameters import check_flag
 
