@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from mpgd import MPGD, full_batch, perturb
-from tests.optim.workers import SETTINGS, batch, same_bits, small_net
+from mpgd import full_batch
+from tests.optim.descents import KINDS, made
+from tests.optim.workers import batch, same_bits, small_net
 
 mse = nn.functional.mse_loss
 
@@ -30,8 +31,7 @@ def one_big_batch(model: nn.Module) -> tuple[Tensor, list[Tensor]]:
     return loss.detach(), list(torch.autograd.grad(loss, list(model.parameters())))
 
 
-@pytest.mark.parametrize("size", [1, 7, 16, 50, 64])
-@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize(("size", "shuffle"), [(1, False), (7, True), (16, True), (64, False)])
 def test_the_gradient_is_that_of_one_big_batch(size: int, shuffle: bool) -> None:
     """Also with an unequal last batch, in any order, and however often it is called."""
     model = small_net(dtype=torch.float64)
@@ -77,16 +77,11 @@ def test_progress_is_reported_after_each_batch() -> None:
     assert seen[1][1] == pytest.approx(part, rel=1e-13)
 
 
-@pytest.mark.parametrize("kind", ["mpgd", "perturb"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_it_is_a_closure_for_a_step(kind: str) -> None:
     """Under no_grad too; the same as the step with the big batch's gradient, to rounding."""
     models = [small_net(dtype=torch.float64) for _ in range(2)]
-    settings = {**SETTINGS}
-    lr = settings.pop("lr")
-    if kind == "mpgd":
-        one, two = (MPGD(m.parameters(), lr, **settings) for m in models)
-    else:
-        one, two = (perturb(torch.optim.SGD(m.parameters(), lr), **settings) for m in models)
+    one, two = (made(kind, m.parameters()) for m in models)
     closure = full_batch(models[0], mse, loader(16))
     for _ in range(5):
         loss, gradients = one_big_batch(models[1])
