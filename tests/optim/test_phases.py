@@ -171,17 +171,6 @@ def test_all_engines_cut_alike(kind: str, shared: bool) -> None:
     assert not same_bits(ends[0][0], ends[1][0])
 
 
-def test_without_a_bound_again_phases_may_grow() -> None:
-    optimizer = made("mpgd", parameters(SHAPES), noise=ChaoticNoise(0.8, longest=2))
-    run(optimizer, 2)
-    before = words(optimizer)
-    set_keyword(optimizer, noise=ChaoticNoise(0.8))
-    optimizer.state_dict()
-    assert same_bits(words(optimizer), before)
-    run(optimizer, 30)
-    assert longest_of(optimizer) > 2
-
-
 @pytest.mark.parametrize("longest", [None, 7])
 def test_a_state_with_another_bound_is_refused(longest: int | None) -> None:
     saved, other = (

@@ -19,7 +19,6 @@ from tests.optim.descents import (
     LOUD,
     PATHS,
     SHARED,
-    VARIANTS,
     drivers,
     ends,
     flat,
@@ -126,23 +125,6 @@ def test_the_noise_follows_lr_to_the_gamma_and_waits_at_zero(
             v, state = noise.step(state)
             expected = expected + 0.2 * float(lr) ** 0.7 * v
         torch.testing.assert_close(p.detach(), expected, rtol=1e-12, atol=1e-14)
-
-
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
-@pytest.mark.parametrize("path", PATHS, ids=str)
-def test_at_lr_zero_nothing_changes(path: dict[str, Any], variant: dict[str, Any]) -> None:
-    optimizer, twin = (made("mpgd", parameters([30, ()]), **variant, **path) for _ in range(2))
-    run(optimizer, 3)
-    run(twin, 3)
-    for zero in (0.0, torch.tensor(0.0)):
-        optimizer.param_groups[0]["lr"] = zero
-        before = snapshot(optimizer)
-        run(optimizer, 2)
-        assert same_bits(snapshot(optimizer), before)
-    optimizer.param_groups[0]["lr"] = LOUD["lr"]
-    for each in (optimizer, twin):
-        run(each, 3, first=3)
-    assert same_bits(snapshot(optimizer), snapshot(twin))
 
 
 @pytest.mark.parametrize("noise", [SHARED, GaussianNoise(), StableNoise(1.6)], ids=str)
