@@ -75,8 +75,8 @@ lint: $(INSTALLED)
 
 REPRESENTATIVE := tests/noise/test_engines.py tests/noise/test_counter_hash.py \
 	tests/noise/test_chaotic_arguments.py tests/optim/test_fast_paths.py \
-	tests/optim/test_dtypes.py tests/optim/test_memory.py tests/optim/test_update.py \
-	tests/optim/test_wrapper.py tests/optim/test_engine_choice.py
+	tests/optim/test_memory.py tests/optim/test_update.py \
+	tests/optim/test_torch_optimizers.py tests/optim/test_engine_choice.py
 
 # Where nothing but TMPDIR can be written; `.ci/sealed make read-only` makes such a place.
 read-only: $(INSTALLED)

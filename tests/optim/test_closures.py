@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import LBFGS, Optimizer
 
-from mpgd import ChaoticNoise, perturb, perturbed
+from mpgd import perturb
 from tests.optim.descents import KINDS, drivers, flat, made, parameters
 from tests.optim.workers import batch, run, same_bits, small_net, snapshot
 
@@ -109,35 +109,6 @@ def test_with_noise_they_train_and_are_perturbed_once_a_step(name: str) -> None:
     train(model, optimizer, 8)
     assert int(drivers(optimizer)["step"]) == 8
     assert all(bool(p.isfinite().all()) for p in flat(optimizer))
-
-
-def test_the_first_step_of_lbfgs_is_its_own_plus_the_noise() -> None:
-    """One iteration, so that there is one gradient, which belongs to the old parameters."""
-    ends = []
-    for noise in ({"force": 0.0}, {"sigma": 0.2, "seed": 4}):
-        model = small_net(dtype=torch.float64)
-        optimizer = perturb(LBFGS(model.parameters(), lr=0.5, max_iter=1), **noise)
-
-        def closure(model: nn.Module = model, optimizer: Any = optimizer) -> Tensor:
-            optimizer.zero_grad()
-            loss = model(batch(0)[0].double()).square().mean()
-            loss.backward()
-            return loss
-
-        optimizer.step(closure)
-        ends.append(flat(optimizer))
-    for t, (q, p) in enumerate(zip(*ends, strict=True)):
-        noise = ChaoticNoise(0.6)
-        v, _ = noise.step(noise.init(tuple(p.shape), 4, tensor_id=t, driver_id=1))
-        expected = q.detach() + 0.2 * 0.5**0.6 * v
-        torch.testing.assert_close(p.detach(), expected, rtol=1e-12, atol=1e-12)
-
-
-def test_the_base_of_sam_may_be_perturbed_instead() -> None:
-    model = small_net()
-    optimizer = SAM(list(model.parameters()), lambda p: perturbed(torch.optim.SGD)(p, **NOISE))
-    assert train(model, optimizer, 4) == 8
-    assert int(drivers(optimizer.base)["step"]) == 4
 
 
 def _add(p: Tensor) -> None:

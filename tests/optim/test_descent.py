@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.optim.lr_scheduler import CyclicLR, OneCycleLR
 
 from mpgd import MPGD, GaussianNoise, StableNoise, perturb
 from mpgd.optim import Perturbed
@@ -139,34 +138,6 @@ def test_zero_grad_is_torchs(kind: str) -> None:
     assert same_bits(flat(optimizer)[0].grad, torch.zeros(3))
     optimizer.zero_grad()
     assert flat(optimizer)[0].grad is None
-
-
-@pytest.mark.parametrize(
-    "make",
-    [lambda o: OneCycleLR(o, max_lr=0.1, total_steps=10), lambda o: CyclicLR(o, 0.01, 0.1)],
-    ids=["OneCycleLR", "CyclicLR"],
-)
-def test_schedulers_that_cycle_the_momentum_take_it(make: Any) -> None:
-    optimizer = MPGD(parameters([9]), **LOUD, momentum=0.9)
-    scheduler, seen = make(optimizer), set()
-    for k in range(5):
-        run(optimizer, 1, first=k)
-        scheduler.step()
-        seen.add(optimizer.param_groups[0]["momentum"])
-    assert len(seen) == 5
-
-
-BAD: list[tuple[dict[str, Any], str]] = [
-    ({"momentum": -0.1}, "Invalid momentum value: -0.1"),
-    ({"weight_decay": -1.0}, "Invalid weight_decay value: -1.0"),
-    ({"nesterov": True}, "Nesterov momentum requires a momentum and zero dampening"),
-]
-
-
-@pytest.mark.parametrize(("keywords", "text"), BAD, ids=str)
-def test_torch_checks_its_own_keywords(keywords: dict[str, Any], text: str) -> None:
-    with pytest.raises(ValueError, match=text):
-        MPGD(parameters([2]), **LOUD, **keywords)
 
 
 def test_at_lr_zero_only_the_momentum_changes() -> None:

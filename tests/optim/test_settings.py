@@ -207,18 +207,6 @@ def test_numbers_of_numpy_are_kept_as_plain_ones() -> None:
     assert [type(group[name]) for name in (*given, "momentum")] == [float, float, int, float]
 
 
-def test_bad_parameters_are_refused_by_torch() -> None:
-    p, q = parameters([3, 2])
-    with pytest.raises(TypeError, match=r"should be an iterable of Tensors .*FloatTensor"):
-        MPGD(p, **loud())
-    with pytest.raises(ValueError, match="some parameters appear in more than one parameter group"):
-        MPGD([{"params": [p, q]}, {"params": [q]}], **loud())
-    with pytest.raises(ValueError, match="empty parameter list"):
-        MPGD([], **loud())
-    with pytest.raises(ValueError, match="can't optimize a non-leaf Tensor"):
-        MPGD([p * 2], **loud())
-
-
 def test_what_is_no_plain_optimizer_is_not_perturbed() -> None:
     with pytest.raises(TypeError, match="optimizer must be a torch optimizer, got list"):
         perturb([], sigma=0.1)  # type: ignore[arg-type]

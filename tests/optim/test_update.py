@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from mpgd import MPGD, ChaoticNoise, GaussianNoise, StableNoise, perturb
 from mpgd.optim.settings import make_noises
 from mpgd.optim.state import SHARED
-from mpgd.optim.update import descended, displaced, precision_of, strengths, term
+from mpgd.optim.update import descended, displaced
 from tests.optim.workers import set_gradients
 
 ETA, MU, SIGMA, SEED = 0.07, 0.3, 0.2, 5
@@ -20,27 +20,6 @@ SHAPES = [(4, 6), (), (9,)]
 NONE: dict[str, Any] = {"force": None, "decay": None, "noise": None, "engine": "torch"}
 PLAIN: dict[str, Any] = {"mu": MU, "sigma": SIGMA, "gamma": 0.6, "beta": 0.0, "symmetric": False}
 MATCHED = GaussianNoise.matched(ChaoticNoise(0.6))
-
-
-# --- the pure functions ------------------------------------------------------------------------
-
-
-def test_strengths_are_the_sizes_times_powers_of_eta() -> None:
-    assert strengths(0.25, 2.0, 3.0, (0.5, 0.75)) == (2.0 * 0.25**0.5, 3.0 * 0.25**0.75)
-    assert strengths(0.0, 2.0, 3.0, (0.6, 0.6)) == (0.0, 0.0)
-    for dtype in (torch.float32, torch.float64):
-        eta = torch.tensor(0.1, dtype=dtype)
-        powers = strengths(eta, 2.0, 3.0, (0.6, 0.7))
-        assert all(isinstance(x, Tensor) and x.dtype == torch.float64 for x in powers)
-        expected = strengths(float(eta), 2.0, 3.0, (0.6, 0.7))
-        np.testing.assert_allclose([float(x) for x in powers], expected, rtol=1e-15)
-
-
-def test_a_term_is_rounded_once_and_a_twin_is_subtracted() -> None:
-    v, w = torch.tensor([1.0, -3.0]).double(), torch.tensor([0.5, 0.5]).double()
-    assert torch.equal(term(2.0, v, None, torch.float64), 2 * v)
-    third = term(1 / 3, v, w, torch.float32)
-    assert torch.equal(third, (v * (1 / 3) - w * (1 / 3)).float())
 
 
 @pytest.mark.parametrize("has_m", [False, True])
@@ -54,15 +33,6 @@ def test_the_displacement_and_the_descent_from_there_are_the_equation(
     expected = x - 0.5 * g - (m * x if has_m else 0) + (n if has_n else 0)
     assert torch.equal(displaced(x, m, n) - 0.5 * g, expected)
     assert torch.equal(descended(x, g, 0.5, m, n), expected)
-
-
-def test_half_types_are_displaced_in_float32() -> None:
-    for dtype in (torch.float16, torch.bfloat16, torch.float32):
-        assert precision_of(dtype) == torch.float32
-    assert precision_of(torch.float64) == torch.float64
-
-
-# --- the equation ------------------------------------------------------------------------------
 
 
 def values(noise: Any, shape: tuple[int, ...], tensor: int, driver: int, steps: int) -> np.ndarray:

@@ -95,7 +95,7 @@ class Perturbed(ABC):
                 self._settle(group)
             settings = self._fit()
             warn_if_silent(self.param_groups, self._prefix)
-            self._warn_of_same_noise()
+            self._warn_of_same_noise(settings)
             self._warn_if_large(settings, recipe)
         except Exception:
             for group, old in zip(self.param_groups, before, strict=True):
@@ -160,24 +160,20 @@ class Perturbed(ABC):
         pairs = enumerate(zip(self.param_groups, settings, strict=True))
         any(warn_if_large(k, *pair, self._prefix, k in recipe) for k, pair in pairs)
 
-    def _warn_of_same_noise(self) -> None:
+    def _warn_of_same_noise(self, settings: list[Settings]) -> None:
         """Warn if another optimizer that has not stepped yet gives other tensors the same noise."""
-        mine = self._noise_keys()
+        pairs = zip(self.param_groups, settings, strict=True)
+        mine = {self._key_of(p, s): p for g, s in pairs if s.is_perturbed for p in g["params"]}
         others: list[Any] = list(traced.OPTIMIZERS.values())
         for other in others:
-            if other is self or not isinstance(other, Perturbed):
+            if other is self or not isinstance(other, Perturbed) or other._has_stepped():
                 continue
-            theirs = other._noise_keys()
-            if any(mine[key] is not theirs[key] for key in mine.keys() & theirs.keys()):
+            if any(mine.get(key, p) is not p for p, (_, _, key) in other._keys.items()):
                 warnings.warn(SAME_NOISE, UserWarning, stacklevel=level_of_user())
                 return
 
-    def _noise_keys(self) -> dict[int, Tensor]:
-        """Return what the noise of each parameter follows from; nothing after the first step."""
-        if any(int(state["step"]) for state in self._orbits.values() if "step" in state):
-            return {}
-        pairs = [(self._cache.of(k, group), group) for k, group in enumerate(self.param_groups)]
-        return {self._key_of(p, s): p for s, g in pairs if s.is_perturbed for p in g["params"]}
+    def _has_stepped(self) -> bool:
+        return any(int(state["step"]) for state in self._orbits.values() if "step" in state)
 
     # What must be there before a step --------------------------------------------------------
 
@@ -196,6 +192,7 @@ class Perturbed(ABC):
                 self.state[new] = values
         self._known = [weakref.ref(p) for p in every]
         ensure_states(list(zip(self.param_groups, settings, strict=True)), self._orbits)
+        self._cache.has_changed = False
         present = set(every)
         self._unshown = [p for p in self._orbits if p in present]
         entries.hide(self, self._orbits.keys() - present)
@@ -209,7 +206,8 @@ class Perturbed(ABC):
             self._fit()
         settings = [self._cache.of(k, group) for k, group in enumerate(groups)]
         pairs = list(zip(groups, settings, strict=True))
-        if not all([is_complete(group, s, self._orbits) for group, s in pairs]):
+        complete = [is_complete(group, s, self._orbits) for group, s in pairs]
+        if self._cache.has_changed or not all(complete):
             settings = self._fit()
         for group, each in pairs:
             if each.is_perturbed:

@@ -135,9 +135,13 @@ class SettingsCache:
 
     Args:
         prefix: of the keywords' names in the groups.
+
+    Attributes:
+        has_changed: whether settings were made since somebody last set it to False.
     """
 
     def __init__(self, prefix: str) -> None:
+        self.has_changed = True
         self._names = [prefix + name for name in NAMES]
         self._made: dict[int, tuple[list[Any], Settings]] = {}
 
@@ -149,6 +153,7 @@ class SettingsCache:
             settings = make_settings(dict(zip(NAMES, values, strict=True)))
             copied = [list(v) if isinstance(v, list) else v for v in values]  # a list may change
             known = self._made[number] = (copied, settings)
+            self.has_changed = True
         return known[1]
 
 

@@ -28,7 +28,7 @@ from torch import Tensor
 from mpgd.noise import ChaoticNoise
 from mpgd.noise.counter_hash import make_key
 from mpgd.noise.driver import Driver
-from mpgd.noise.engines import check_integers
+from mpgd.noise.engines import check_integers, kernel_for
 from mpgd.noise.word import MAGNITUDE, NEGATIVE
 from mpgd.optim.distributed import (
     is_sharded,
@@ -117,6 +117,7 @@ def ensure_states(groups: Groups, states: MutableMapping[Tensor, State]) -> None
     pending = list(_pending(groups, states))
     for each in pending:
         _refuse_lazy(each.parameter)
+        kernel_for(each.settings.engine, each.parameter.device)  # refuses one that does not run
     for each in pending:
         each.state.setdefault("step", int_scalar(0))
         each.state.setdefault("ordinal", int_scalar(each.ordinal))
