@@ -1,4 +1,4 @@
-"""What perturbs many runs at once: m and n of every step, by the noise each run names.
+"""Perturbations of many runs at once: m and n of every step, from the noise that a run names.
 
     none               plain descent
     chaotic            MPGD with ``gamma``, ``beta``, ``symmetric``, ``signs``, ``first_sign``
@@ -8,8 +8,8 @@
     switched           the authors' noise with ``switches`` on, see `perturbations.released`
     released_gaussian  the authors' Gaussian, prefactor eta
 
-Runs with the same driver share its orbits, so a scheme more costs little. Noise does not depend on
-who trains beside a run, in bits.
+Runs with the same driver share its orbits, so one more scheme costs little. The noise of a run is
+bit-identical whatever the batch holds.
 
 A run with seed s is perturbed as `mpgd.MPGD(..., seed=s)` would perturb it: element i of its t-th
 tensor has the drivers of (s, t, driver, i).
@@ -55,7 +55,7 @@ class Source(Protocol):
 def perturbations(
     runs: Sequence[Run], shapes: Shapes, dtype: torch.dtype, layout: Layout | None = None
 ) -> list[Source]:
-    """Return what perturbs the runs, those with the same drivers together."""
+    """Return the sources of perturbation, one for all runs with the same drivers."""
     groups: dict[tuple[Hashable, ...], list[tuple[int, Run]]] = defaultdict(list)
     for row, run in enumerate(runs):
         check_choice("noise", run.hyperparameters.get("noise", "none"), NOISES)
@@ -71,7 +71,7 @@ def perturbations(
 
 
 def driver(run: Run) -> tuple[Hashable, ...]:
-    """Return what runs must have in common to share orbits, draws or tables.
+    """Return the key of runs that share orbits, draws or tables.
 
     Examples:
         >>> driver(Run("x", "paper", "mpgd", {"noise": "chaotic", "gamma": 0.6, "beta": 0.5}, 1))
