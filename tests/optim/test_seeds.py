@@ -1,83 +1,155 @@
-"""No two tensors of one training get the same noise, or it is said."""
+"""The noise is a function of (seed, tensor, element, step): what repeats, what does not, a warning.
+
+No two tensors of one training get the same noise, or it is said.
+"""
 
 from __future__ import annotations
 
-import copy
 import gc
-import sys
-import threading
+from copy import deepcopy
 from hashlib import blake2b
 from typing import Any
+from weakref import WeakValueDictionary
 
 import pytest
 import torch
+from tests.optim.checkpoints import KINDS, prefix_of
 from tests.optim.descents import parameters
-from tests.optim.workers import run, same_bits
-from torch import nn
+from tests.optim.workers import make_optimizer, run, same_bits, snapshot
+from torch import Tensor, nn
 
-import mpgd
-from mpgd import MPGD, ChaoticNoise, number_parameters, perturb
-from mpgd.noise.counter_hash import make_key, seed_of
-from mpgd.optim import operator, streams
+from mpgd import MPGD, ChaoticNoise, GaussianNoise, perturb
+from mpgd.noise.counter_hash import make_key, seed_of, step_key
+from mpgd.noise.engines import tensor
+from mpgd.optim import number_parameters
+from mpgd.optim.displacement import traced
 
 LOUD: dict[str, Any] = {"lr": 0.05, "sigma": 0.2, "engine": "torch"}
-
-
 # Other tests compare optimizers that have the same noise, step by step; see pyproject.toml.
-pytestmark = pytest.mark.filterwarnings("error:two optimizers that train at the same time")
+pytestmark = pytest.mark.filterwarnings("error:two optimizers have the same seed")
+quiet = pytest.mark.filterwarnings("ignore:two optimizers have the same seed")
 
 
 @pytest.fixture(autouse=True)
-def _nobody_stepped(monkeypatch: pytest.MonkeyPatch) -> None:
-    gc.collect()  # optimizers of other tests
-    for name, value in vars(type(streams.TURN)()).items():
-        monkeypatch.setattr(streams.TURN, name, value)
+def _nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Optimizers of other tests may live on."""
+    monkeypatch.setattr(traced, "OPTIMIZERS", WeakValueDictionary())
 
 
-def words(optimizer: Any, number: int = 0) -> torch.Tensor:
-    return list(optimizer.state_dict()["state"].values())[number]["additive"]
+def words(optimizer: Any, number: int = 0) -> Tensor:
+    """Return the additive orbit of a parameter."""
+    state = optimizer.state_dict()["state"][number]
+    return next(value for name, value in state.items() if name.endswith("additive"))
 
 
-def test_a_stream_is_a_seed_of_its_own() -> None:
+def test_a_named_seed_is_a_seed_of_its_own() -> None:
     digest = int.from_bytes(blake2b(b"critic", digest_size=8).digest(), "little")
     seed = make_key(3, digest) % 2**63
     assert seed_of(3, "critic") == seed_of(3, digest) == seed
-    assert seed_of(3, None) == 3
     assert seed_of(3, "\ud800") != seed_of(3, "\ud801")  # any text is a name
-    named = MPGD(parameters([40]), **LOUD, seed=3, stream="critic")
-    numbered = MPGD(parameters([40]), **LOUD, seed=3, stream=digest)
-    plain = MPGD(parameters([40]), **LOUD, seed=3)
     start = ChaoticNoise(0.6).init(40, seed, tensor_id=0, driver_id=1).word
-    assert same_bits(ChaoticNoise(0.6).init(40, 3, driver_id=1, stream="critic").word, start)
-    assert same_bits(words(named), start)
-    assert same_bits(words(numbered), start)
+    with pytest.warns(UserWarning, match="two optimizers have the same seed"):  # three ways
+        ways = [MPGD(parameters([40]), **LOUD, seed=s) for s in ((3, "critic"), (3, digest), seed)]
+    assert all(same_bits(words(each), start) for each in ways)
+    plain = MPGD(parameters([40]), **LOUD, seed=3)
     assert same_bits(words(plain), ChaoticNoise(0.6).init(40, 3, driver_id=1).word)
-    assert (words(named) != words(plain)).float().mean() > 0.5
+    noise = ChaoticNoise(0.6, shared=True)
+    shared = [MPGD(parameters([4]), **LOUD, mu=0.1, noise=noise, seed=(0, k)) for k in (1, 2)]
+    assert not same_bits(*(each.state_dict()["state"][0]["shared"] for each in shared))
 
 
-def test_the_shared_driver_is_the_streams_too() -> None:
-    settings = {**LOUD, "mu": 0.1, "shared_multiplicative": True}
-    one, other = (MPGD(parameters([4]), **settings, stream=s) for s in (1, 2))
-    state = [next(iter(o.state_dict()["state"].values()))["shared"] for o in (one, other)]
-    assert not same_bits(*state)
+@pytest.mark.parametrize(
+    ("seed", "error", "text"),
+    [
+        (-1, ValueError, r"seed must be an integer in \[0, .*\], got -1"),
+        ((0, 1.5), TypeError, r"stream must be an integer .* got 1.5"),
+        ((0, -1), ValueError, r"stream must be an integer .* got -1"),
+        ((0, None), ValueError, r"second part of a seed must be a name or a number, .*None"),
+        ((0, "a", "b"), ValueError, r"a number or a pair \(number, name\), got \(0, 'a', 'b'\)"),
+    ],
+)
+def test_a_bad_seed_is_refused(seed: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        MPGD(parameters([4]), **LOUD, seed=seed)
 
 
-def test_a_stream_resumes_and_is_a_setting_of_the_group() -> None:
-    one = perturb(torch.optim.SGD(parameters([4]), lr=0.05), sigma=0.2, stream="a", engine="torch")
-    run(one, 3)
-    other = perturb(torch.optim.SGD(parameters([4]), lr=0.05), sigma=0.2, engine="torch")
-    other.load_state_dict(one.state_dict())
-    assert other.param_groups[0]["perturbation.stream"] == "a"
-    with pytest.raises(TypeError, match=r"stream must be an integer in \[0, .*\], got 1.5"):
-        MPGD(parameters([4]), **LOUD, stream=1.5)
-    with pytest.raises(ValueError, match=r"stream must be an integer .* got -1"):
-        MPGD(parameters([4]), **LOUD, stream=-1)
+# A seed that changes, and a window that moves. ---------------------------------------------------
 
 
-def alternate(*optimizers: Any) -> None:
-    for k in range(3):
-        for optimizer in optimizers:
-            run(optimizer, 1, first=k)
+def following(old: Tensor, seed: int, step: int) -> Tensor:
+    """Return the additive words of parameter 0 after a step, by explicit keys."""
+    key = step_key(make_key(seed, 0, 1), step)
+    return tensor.advance(ChaoticNoise(0.6, 0.5).driver, old, key)[1]
+
+
+@quiet
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("engine", ["torch", "numba"])
+def test_a_changed_seed_draws_other_numbers_from_the_same_positions(kind: str, engine: str) -> None:
+    optimizer = make_optimizer(kind, parameters([3000]), engine=engine)
+    run(optimizer, 2)
+    loaded = make_optimizer(kind, parameters([3000]), engine=engine)
+    loaded.load_state_dict(deepcopy(optimizer.state_dict()))
+    for each in (optimizer, loaded):
+        before = words(each).clone()
+        each.param_groups[0][prefix_of(kind) + "seed"] = 7
+        assert same_bits(words(each), before)
+        run(each, 1, first=2)
+        assert same_bits(words(each), following(before, 7, 2))
+        assert not same_bits(words(each), following(before, 0, 2))
+        again = deepcopy(words(each))
+        each.param_groups[0][prefix_of(kind) + "seed"] = 0  # and back
+        run(each, 1, first=3)
+        assert same_bits(words(each), following(again, 0, 3))
+
+
+@quiet
+@pytest.mark.parametrize("noise", [ChaoticNoise(0.6), GaussianNoise()], ids=str)
+@pytest.mark.parametrize("kind", ["mpgd", "adamw"])
+def test_members_of_an_ensemble_with_seeds_of_their_own_part(kind: str, noise: Any) -> None:
+    """Copies of one run, and runs that loaded one checkpoint; rounding is drawn anew too."""
+    settings = {"noise": noise, "mu": 0.0, "sigma": 0.05, "rounding": "stochastic"}
+    source = make_optimizer(kind, parameters([3000], torch.bfloat16), **settings)
+    run(source, 2)
+    members = [deepcopy(source) for _ in range(2)]
+    members.append(make_optimizer(kind, parameters([3000], torch.bfloat16), **settings))
+    members[2].load_state_dict(source.state_dict())
+    with torch.no_grad():
+        members[2].param_groups[0]["params"][0].copy_(source.param_groups[0]["params"][0])
+    ends = []
+    for seed, member in enumerate(members, start=1):
+        assert same_bits(snapshot(member)["parameters"], snapshot(source)["parameters"])
+        member.param_groups[0][prefix_of(kind) + "seed"] = seed
+        run(member, 3, first=2)
+        ends.append(snapshot(member)["parameters"][0])
+    assert not any(torch.equal(*pair) for pair in ((ends[0], ends[1]), (ends[1], ends[2])))
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_a_second_window_of_noise_does_not_repeat_the_first(symmetric: bool) -> None:
+    """Step k has value k of the noise, wherever the window begins; outside it the values wait."""
+    p = nn.Parameter(torch.zeros(50, dtype=torch.float64))
+    noise = GaussianNoise(exponent=1.0)
+    optimizer = MPGD([p], lr=1.0, sigma=1.0, noise=noise, stop=3, seed=5, symmetric=symmetric)
+    states = [noise.init(50, 5, driver_id=number) for number in (1, 3)]
+    seen = []
+    for k in range(8):
+        optimizer.param_groups[0].update({"start": 5, "stop": 8} if k == 3 else {})
+        p.grad, old = torch.zeros_like(p), p.detach().clone()
+        optimizer.step()
+        (value, states[0]), (twin, states[1]) = (noise.step(state) for state in states)
+        expected = value - twin if symmetric else value
+        moved = p.detach() - old
+        torch.testing.assert_close(moved, expected if k not in (3, 4) else torch.zeros_like(p))
+        seen.append(moved)
+    assert not any(torch.allclose(seen[a], seen[b]) for a in range(3) for b in range(5, 8))
+
+
+# Two optimizers. ---------------------------------------------------------------------------------
+
+
+def mpgd(shapes: list[int], **settings: Any) -> Any:
+    return MPGD(parameters(shapes), **LOUD, **settings)
 
 
 def adamw(shapes: list[int], **settings: Any) -> Any:
@@ -85,124 +157,29 @@ def adamw(shapes: list[int], **settings: Any) -> Any:
     return perturb(inner, sigma=0.2, engine="torch", **settings)
 
 
-@pytest.mark.parametrize("make", [lambda s, **k: MPGD(parameters(s), **LOUD, **k), adamw])
-def test_two_optimizers_that_train_together_are_warned_of_once(make: Any) -> None:
-    one, other = make([4, 3]), make([5, 3])
-    with pytest.warns(UserWarning, match=r"same seed and stream, .* pass stream=") as seen:
-        alternate(one, other)
-    assert len(seen) == 1
-    for k in ({"stream": "b"}, {"seed": 1}):
-        alternate(one, make([5, 3], **k))  # a warning would be an error here
-
-
-@pytest.mark.parametrize("layers", [1, 2, 3])
-def test_one_optimizer_per_parameter_is_warned_of_once(layers: int) -> None:
-    model = nn.Sequential(*(nn.Linear(3, 3) for _ in range(layers)))
-    each = [MPGD([p], **LOUD) for p in model.parameters()]
-    with pytest.warns(UserWarning, match="number_parameters") as seen:
-        alternate(*each)
-    assert len(seen) == 1
-    number_parameters(model)
-    alternate(*(MPGD([p], **LOUD) for p in model.parameters()))
-
-
-def test_the_one_of_several_that_repeats_another_is_found() -> None:
-    """Only the first and the third have the same seed, and neither steps right after the other."""
-    each = [adamw([size, 3], seed=seed) for size, seed in ((4, 0), (5, 1), (6, 0), (7, 2))]
-    with pytest.warns(UserWarning, match="same seed and stream") as seen:
-        alternate(*each)
-    assert len(seen) == 1
-
-
-@pytest.mark.parametrize("make", [lambda s, **k: MPGD(parameters(s), **LOUD, **k), adamw])
-def test_members_of_an_ensemble_are_warned_of(make: Any) -> None:
-    """Their tensors have the same shapes, and they are no copies of each other."""
-    members = [make([4, 3]) for _ in range(3)]
-    with pytest.warns(UserWarning, match="same seed and stream") as seen:
-        alternate(*members)
-    assert len(seen) == 1
-    alternate(*(make([4, 3], seed=k) for k in range(3)))
-
-
-def test_two_halves_that_were_both_resumed_are_warned_of() -> None:
-    halves = [adamw([4, 3]), adamw([5, 3])]
-    for half in halves:
-        half.load_state_dict(half.state_dict())
-    with pytest.warns(UserWarning, match="same seed and stream") as seen:
-        alternate(*halves)
-    assert len(seen) == 1
+@pytest.mark.parametrize("make", [mpgd, adamw])
+def test_a_second_optimizer_with_the_same_seed_is_warned_of_when_it_is_made(make: Any) -> None:
+    """Members of an ensemble too, whose tensors have the same shapes."""
+    first = make([4, 3])
+    for shapes in ([5, 3], [4, 3]):
+        with pytest.warns(UserWarning, match=r'seed=\(0, "critic"\), or number') as seen:
+            make(shapes)
+        [warning] = [each for each in seen if "two optimizers" in str(each.message)]
+        assert warning.filename == __file__
+    gc.collect()
+    others = [make([5, 3], seed=seed) for seed in (1, (0, "critic"), (0, "actor"))]
+    run(first, 1)  # one that has stepped is taken for an earlier training
+    others.append(make([4, 3]))
 
 
 def test_what_shares_its_noise_on_purpose_is_not_warned_of() -> None:
     one = adamw([4, 3])
-    run(one, 2)
-    copied, resumed = copy.deepcopy(one), adamw([4, 3])
-    resumed.load_state_dict(one.state_dict())
-    alternate(one, copied, resumed)
-    plain = MPGD(parameters([4]), **LOUD, seed=5)
-    followed = MPGD(parameters([4]), **LOUD, seed=5)
-    followed.load_state_dict(plain.state_dict())
-    alternate(plain, copy.deepcopy(plain), followed)
-    larger = adamw([9, 9])
-    for optimizer in (one, larger):  # one after the other, not together
-        run(optimizer, 3)
-    inner = torch.optim.AdamW(parameters([9, 9]), lr=0.05)
-    alternate(larger, perturb(inner))  # which perturbs nothing
-
-
-def test_an_optimizer_that_is_gone_is_not_warned_of() -> None:
-    one, gone = adamw([4, 3]), adamw([5, 3])
-    run(one, 1)
-    run(gone, 1)
-    number = gone._number
-    del gone
+    perturb(torch.optim.AdamW(parameters([9, 9]), lr=0.05))  # which perturbs nothing
+    same = MPGD(one.param_groups[0]["params"], **LOUD)  # of the same tensors
+    copies = deepcopy((one, same))
+    del one, same, copies  # and one that is no more
     gc.collect()
-    assert number not in mpgd.optim.operator.OPTIMIZERS
-    run(one, 1)
-
-
-def test_short_lived_optimizers_leave_nothing_behind() -> None:
-    lasting = MPGD(parameters([2]), **LOUD, seed=9)
-    for _ in range(300):
-        alternate(MPGD(parameters([2]), **LOUD), copy.deepcopy(lasting), lasting)
-    turn = streams.TURN
-    assert max(map(len, (turn.order, turn.seen, turn.warned, turn.restored))) < 150
-
-
-class Stepper:
-    """What the turns know of an optimizer."""
-
-    def __init__(self) -> None:
-        self._number = operator.enrol(self)  # type: ignore[arg-type]
-
-    def _driver_states(self) -> list[Any]:
-        return []
-
-
-def test_optimizers_may_step_in_several_threads() -> None:
-    """The order of the steps changes while one thread goes through it."""
-    problems: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            for _ in range(20):
-                steppers = [Stepper() for _ in range(100)]
-                for stepper in steppers * 2:
-                    streams.take_turn(stepper)
-        except BaseException as problem:
-            problems.append(problem)
-
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
-    assert not problems
+    adamw([5, 3])
 
 
 def test_numbered_parameters_have_one_optimizers_noise_in_several() -> None:

@@ -168,7 +168,10 @@ class Perturbed(ABC):
         for other in others:
             if other is self or not isinstance(other, Perturbed):
                 continue
-            theirs = other._noise_keys() if not other._has_stepped() else {}
+            try:
+                theirs = other._noise_keys() if not other._has_stepped() else {}
+            except (KeyError, TypeError, ValueError):  # somebody is changing its settings
+                continue
             if any(mine[key] is not theirs[key] for key in mine.keys() & theirs.keys()):
                 warnings.warn(SAME_NOISE, UserWarning, stacklevel=level_of_user())
                 return
@@ -233,6 +236,8 @@ class Perturbed(ABC):
         parameter is touched; an error of the inner step leaves the parameters perturbed.
         """
         if torch.compiler.is_compiling():
+            if rounding.is_asked_for(self.param_groups, self._prefix):
+                return self._untraced_step(closure, *args, **kwargs)
             return self._traced_step(closure)
         self._opt_called = True  # what a scheduler wants to know
         settings = self._ready()
@@ -296,6 +301,11 @@ class Perturbed(ABC):
         """Add 1 to the steps of some parameters."""
         if params:
             torch._foreach_add_([self._orbits[p]["step"] for p in params], 1)
+
+    @_disable_dynamo
+    def _untraced_step(self, *args: Any, **kwargs: Any) -> Any:
+        """The plain step: stochastic rounding is no part of a graph."""
+        return Perturbed.step(self, *args, **kwargs)
 
     @torch.no_grad()
     def _traced_step(self, closure: Callable[[], Any] | None) -> Any:

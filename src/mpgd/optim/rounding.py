@@ -105,6 +105,17 @@ def is_needed(groups: list[dict[str, Any]], settings: list[Settings]) -> bool:
     )
 
 
+def is_asked_for(groups: list[dict[str, Any]], prefix: str) -> bool:
+    """Do as `is_needed` with what the groups say; a compiler traces this."""
+    return any(
+        [
+            group.get(prefix + "rounding") == "stochastic" and is_half(p.dtype)
+            for group in groups
+            for p in group["params"]
+        ]
+    )
+
+
 def step(optimizer: Any, settings: list[Settings], *args: Any, **kwargs: Any) -> Any:
     """Take one perturbed step of an optimizer, its half parameters through stand-ins."""
     groups: list[dict[str, Any]] = optimizer.param_groups
