@@ -183,12 +183,6 @@ def test_torch_refuses_steps_of_integers_too() -> None:
             make().step()
 
 
-def test_a_gradient_may_be_the_whole_parameter() -> None:
-    [p] = parameters([5])
-    p.grad = p.detach()
-    MPGD([p], lr=0.1, sigma=0.1).step()
-
-
 @pytest.mark.parametrize("name", ["additive", "multiplicative"])
 @pytest.mark.parametrize("engine", ["torch", "cpu"])
 def test_orbits_are_looked_at_before_anything_moves(engine: str, name: str) -> None:

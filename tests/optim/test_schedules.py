@@ -229,3 +229,27 @@ def test_a_seed_may_be_changed_in_mid_run() -> None:
     for each in (optimizer, twin):
         run(each, 3, first=3)
     assert not same_bits(orbits(optimizer), orbits(twin))
+
+
+CHANGED: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({}, {"gamma": 0.7, "seed": 3, "symmetric": True}),
+    ({"sigma": 0.0}, {"sigma": 0.2}),
+    ({"mu": 0.0, "sigma": 0.0}, {"sigma": 0.2}),
+    ({"mu": 0.0, "noise": SHARED}, {"mu": 0.3}),
+    ({"noise": ChaoticNoise(0.8)}, {"noise": ChaoticNoise(0.8, longest=2)}),
+]
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")
+@pytest.mark.parametrize(("first", "change"), CHANGED, ids=str)
+def test_a_compiled_step_takes_up_what_was_changed(
+    first: dict[str, Any], change: dict[str, Any]
+) -> None:
+    torch._dynamo.reset()
+    plain, compiled = (made("mpgd", parameters([50, 3]), **first) for _ in range(2))
+    compiled.step = torch.compile(compiled.step, backend="aot_eager")
+    for each in (plain, compiled):
+        run(each, 3)
+        set_keyword(each, **change)
+        run(each, 4, first=3)
+    assert same_bits(snapshot(compiled), snapshot(plain))

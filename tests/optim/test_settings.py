@@ -22,22 +22,16 @@ NAN, INF = float("nan"), float("inf")
 ONE = r"noise must be a noise such as ChaoticNoise\(0.6\) .* got "
 BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"mu": -1.0}, ValueError, r"mu must lie in \[0, inf\), got -1.0"),
-    ({"mu": INF}, ValueError, "mu must lie .* got inf"),
-    ({"sigma": -INF}, ValueError, r"sigma must lie in \(-inf, inf\), got -inf"),
     ({"sigma": NAN}, ValueError, "sigma must lie .* got nan"),
     ({"sigma": True}, TypeError, "sigma must be a number .* got True"),
-    ({"gamma": 0.5}, ValueError, r"gamma must lie in \(0.5, 1\), got 0.5"),
     ({"gamma": (0.6, 1.5)}, ValueError, r"gamma must lie in \(0.5, 1\), got 1.5"),
     ({"gamma": (0.6, 0.7, 0.8)}, ValueError, r"gamma must be one value or a pair .* got \(0.6,"),
     ({"beta": 1.5}, ValueError, r"beta must lie in \[-1, 1\], got 1.5"),
-    ({"beta": (0.0, NAN)}, ValueError, "beta must lie .* got nan"),
     ({"seed": -1}, ValueError, r"seed must be an integer in \[0, .* got -1"),
-    ({"seed": 1.5}, TypeError, "seed must be an integer .* got 1.5"),
     ({"seed": (0, 1, 2)}, ValueError, r"seed must be a number or a pair .* got \(0, 1, 2\)"),
     ({"seed": (0, None)}, ValueError, r"second part of a seed must be a name .* got \(0, None\)"),
     ({"engine": "jax"}, ValueError, "engine must be one of 'torch', .*, got 'jax'"),
     ({"noise": "gaussian"}, TypeError, ONE + "'gaussian'"),
-    ({"noise": ChaoticNoise}, TypeError, ONE + "<class"),
     ({"noise": (ChaoticNoise(0.6),)}, ValueError, "noise must be one value or a pair"),
     (
         {"noise": ChaoticNoise(0.6), "gamma": 0.7},
@@ -46,7 +40,6 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ),
     ({"start": -1}, ValueError, "start must be an integer >= 0, got -1"),
     ({"start": 5, "stop": 4}, ValueError, r"stop must not come before start, which is 5, got 4"),
-    ({"stop": 1.5}, TypeError, "stop must be an integer .* got 1.5"),
     ({"symmetric": 1}, TypeError, "symmetric must be True or False, got 1"),
     ({"rounding": "up"}, ValueError, "rounding must be one of 'nearest', 'stochastic', got 'up'"),
     (
@@ -59,7 +52,6 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
         ValueError,
         "decay is given instead of mu, got decay=0.5 and mu=0.1; leave one of them out",
     ),
-    ({"decay": -0.5, "mu": 0.0}, ValueError, r"decay must lie in \[0, inf\), got -0.5"),
     ({"force": INF, "sigma": 0.0}, ValueError, r"force must lie in \(-inf, inf\), got inf"),
     (
         {"force": 0.5, "sigma": 0.0, "noise": StableNoise(1.5)},
@@ -96,8 +88,6 @@ def test_bad_keywords_are_refused(
 LR: list[tuple[Any, type[Exception], str]] = [
     (-0.1, ValueError, r"lr must lie in \[0, inf\), got -0.1"),
     (NAN, ValueError, r"lr must lie in \[0, inf\), got nan"),
-    (INF, ValueError, r"lr must lie in \[0, inf\), got inf"),
-    (torch.tensor(-0.5), ValueError, r"lr must lie in \[0, inf\), got -0.5"),
     (torch.ones(2), ValueError, r"lr must have one element, got a tensor of shape \(2,\)"),
     ("fast", TypeError, "lr must be a number .* got 'fast'"),
 ]

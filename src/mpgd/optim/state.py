@@ -133,7 +133,7 @@ def ensure_states(groups: Groups, states: MutableMapping[Tensor, State]) -> None
             _start_shared(shared[-1], settings, shared[:-1])
     for group, settings in groups:
         for p in group["params"]:
-            _cut_phases(states.get(p, {}), settings)
+            cut_phases(states.get(p, {}), settings)
 
 
 class PendingParameter(NamedTuple):
@@ -259,7 +259,7 @@ def _start_other(orbit: MissingOrbit, noise: Any) -> None:
     orbit.of.state[orbit.name] = like(p, word)
 
 
-def _cut_phases(state: State, settings: Settings) -> None:
+def cut_phases(state: State, settings: Settings) -> None:
     """Cut phases that are longer than the settings allow, as the end of a phase would have."""
     for name in (*ELEMENTS, *SCALARS):
         driver: Driver | None = settings.drivers[int(name.startswith(ORBITS[1]))]

@@ -20,12 +20,13 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from mpgd.optim.diagnostics import SIZES
 from mpgd.optim.displacement import displace as apply
 from mpgd.optim.displacement import next_shared
 from mpgd.optim.displacement.target import Target
 from mpgd.optim.distributed import local, place_of
 from mpgd.optim.settings import check_learning_rate
-from mpgd.optim.state import ELEMENTS, SCALARS, State
+from mpgd.optim.state import ELEMENTS, SCALARS, State, cut_phases
 
 OPTIMIZERS: Final[WeakValueDictionary[int, Optimizer]] = WeakValueDictionary()
 _numbers = count()
@@ -62,6 +63,10 @@ def step(optimizer: Any, closure: Callable[[], Any] | None) -> Any:
 def displace(optimizer: Any, number: int) -> None:
     """Hand the tensors of a group to the operator; a compiler traces this."""
     group, states = optimizer.param_groups[number], optimizer._orbits
+    if not any([p in states for p in group["params"]]):
+        if not any([group[optimizer._prefix + name] for name in SIZES]):
+            return
+        optimizer._fit()  # a size was raised
     places = [
         place for place, p in enumerate(group["params"]) if p.grad is not None and p in states
     ]
@@ -108,12 +113,22 @@ def displace_group(
     eta = float(check_learning_rate(group["lr"] if lr is None else lr))
     if not settings.is_perturbed or not eta:
         return
-    states, targets, words = optimizer._orbits, [], iter(orbits)
-    leader = dict(zip(_shared_names(states[group["params"][0]]), shared, strict=True))
+    states, first = optimizer._orbits, group["params"][0]
+    params = [group["params"][place] for place in places]
+    names = [[name for name in states[p] if name in ELEMENTS] for p in params]
+    leader = dict(zip(_shared_names(states[first]), shared, strict=True))
+    has_changed = optimizer._cache.has_changed
+    if has_changed:  # drivers that are new are not among the arguments
+        optimizer._fit()
+        leader = {**{name: states[first][name] for name in _shared_names(states[first])}, **leader}
+        cut_phases(leader, settings)
     m = next_shared(leader, settings)
-    for place, x, step in zip(places, xs, steps, strict=True):
-        p = group["params"][place]
-        own = {name: next(words) for name in states[p] if name in ELEMENTS}
+    targets, words = [], iter(orbits)
+    for p, x, step, known in zip(params, xs, steps, names, strict=True):
+        own = {name: next(words) for name in known}
+        if has_changed:
+            own = {**{n: local(y) for n, y in states[p].items() if n in ELEMENTS}, **own}
+            cut_phases(own, settings)
         used = {k: own[name] for name, _, k in settings.orbits}
         key = optimizer._key_of(p, settings)
         targets.append(Target(x, place_of(p), key, int(step), used))
