@@ -23,7 +23,14 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 # Without contraction a product and a sum round twice, which is part of the bits.
 EXACT = ("-O3", "-ffp-contract=off")
-LIBRARIES = {"src/mpgd/noise/engines/kernels.c": EXACT}
+# Sums in any order: the laboratory's nets, whose bits are not promised.
+FREE = ("-O3", "-ffp-contract=fast", "-fassociative-math", "-fno-signed-zeros")
+FREE += ("-fno-trapping-math",)
+LIBRARIES = {
+    "src/mpgd/noise/engines/kernels.c": EXACT,
+    "src/mpgd/limits/paths/paths.c": EXACT,
+    "src/mpgd_lab/nets/shallow.c": FREE,
+}
 COMMON = ("-std=gnu11", "-fPIC", "-shared", "-Wno-psabi")
 
 
@@ -35,9 +42,14 @@ def digest(source: Path) -> str:
     return whole.hexdigest()[:16]
 
 
+def library_of(source: Path) -> Path:
+    """Return the library of a C file; without "lib", Python would take it for a module."""
+    return source.with_name(f"lib{source.stem}.so")
+
+
 def compile_library(source: Path, flags: tuple[str, ...]) -> Path:
     """Compile one C file and return the library."""
-    target = source.with_suffix(".so")
+    target = library_of(source)
     compiler = shlex.split(os.environ.get("CC") or "cc")
     stamp = f'-DMPGD_SOURCE="{digest(source)}"'
     new = target.with_suffix(f".{os.getpid()}.tmp")
@@ -56,7 +68,7 @@ def compile_all(root: Path) -> list[Path]:
         return [compile_library(root / name, flags) for name, flags in LIBRARIES.items()]
     except (OSError, subprocess.CalledProcessError):
         for name in LIBRARIES:
-            (root / name).with_suffix(".so").unlink(missing_ok=True)
+            library_of(root / name).unlink(missing_ok=True)
         raise
 
 

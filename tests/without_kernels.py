@@ -4,4 +4,6 @@ from __future__ import annotations
 
 import mpgd.noise.engines.library as library
 
-library.load = lambda source: library.Loaded(None, f"{source.stem}.so is not there: {library.CURE}")
+library.load = lambda source: library.Loaded(
+    None, f"lib{source.stem}.so is not there: {library.CURE}"
+)

@@ -1,6 +1,6 @@
 """Files that a reader sees whole or not at all: written beside their place, synced, renamed.
 
-Two processes may write the same file at once: whoever renames last leaves a whole one. A writer
+Two processes may write the same file at once: the last rename leaves a whole one. A writer
 that is killed leaves its temporary file behind. The kernel gives up a dead process's locks, so a
 temporary file that can be locked has no writer any more, and the next process that writes into
 the folder takes it away.
@@ -108,9 +108,11 @@ def write_whole(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> N
                 file.write(content)
             file.flush()
             os.fsync(file.fileno())
-            if fcntl:  # while it is ours: once closed, somebody might take it away
+            # Renamed while it is locked: once closed, another process might clear it.
+            if fcntl:
                 os.replace(file.name, path)
-        if not fcntl:  # there an open file cannot be renamed
+        # Without fcntl (Windows) an open file cannot be renamed.
+        if not fcntl:
             os.replace(file.name, path)
     except BaseException:
         Path(file.name).unlink(missing_ok=True)
@@ -177,7 +179,7 @@ def _clear_once(folder: Path) -> None:
 
 
 def _begin(path: Path) -> IO[bytes]:
-    """Return a new temporary file that nobody else may take away while it is open."""
+    """Return a new temporary file, locked so that no other process clears it while it is open."""
     while True:
         name = f"{path.stem[:16]}-{uuid.uuid4().hex}{TEMPORARY}"
         file = path.with_name(name).open("xb")

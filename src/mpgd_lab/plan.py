@@ -1,4 +1,4 @@
-"""What `mpgd reproduce` is about to do: runs the store lacks, how long they take, idle options."""
+"""The plan of `mpgd reproduce`: runs to train, estimated times, options without effect."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,31 +6,37 @@ from pathlib import Path
 
 from mpgd.noise.engines import has_numba
 from mpgd_lab.experiment import Experiment
-from mpgd_lab.runner import Context, runs_of
+from mpgd_lab.runner import Context, SilentReporter, runs_of
+from mpgd_lab.store import Run
 
 
 @dataclass(frozen=True)
 class PlannedStudy:
-    """What one study still has to train."""
+    """The runs that a study still has to train."""
 
     name: str
     runs: int  # that the store lacks
-    seconds: float  # about, on all workers
+    seconds: float  # estimated, on all workers
 
 
 def plan_studies(studies: Sequence[Experiment], context: Context) -> list[PlannedStudy]:
-    """Return what each study has to train; times are those of the cores they were measured on."""
+    """Return the runs and the estimated time of each study; times were measured on our cores."""
     places = 1 if context.cluster else context.workers
     planned = []
     for study in studies:
-        runs = {run.key: run for run in runs_of(study, context)}  # two lines may share a run
+        runs = runs_by_key(study, context)
         missing = sum(not context.store.has(run) for run in runs.values())
         planned.append(PlannedStudy(study.name, missing, missing * study.seconds / places))
     return planned
 
 
+def runs_by_key(study: Experiment, context: Context) -> dict[str, Run]:
+    """Return the runs of a study by their keys, as two lines may share one, and say nothing."""
+    return {run.key: run for run in runs_of(study, replace(context, reporter=SilentReporter()))}
+
+
 def must_compile() -> bool:
-    """Return whether numba is there and has compiled nothing of this version yet."""
+    """Return whether numba is installed and has no compiled kernel of this version cached."""
     if not has_numba():
         return False
     from mpgd.noise.engines.compiled import is_kept
@@ -40,7 +46,7 @@ def must_compile() -> bool:
 
 
 def check_options(studies: Sequence[Experiment], context: Context) -> None:
-    """Refuse an option that no chosen study heeds, and say which of them do not heed it."""
+    """Refuse an option without effect on any study, and name the studies it does not affect."""
     usual = Context(Path())
     for option, name in (
         ("protocol", "protocols"),
@@ -59,10 +65,9 @@ def check_options(studies: Sequence[Experiment], context: Context) -> None:
 
 
 def has_effect(study: Experiment, option: str, context: Context, plain: Context) -> bool:
-    """Return whether a study runs otherwise in one context than in another."""
+    """Return whether an option changes the runs of a study."""
     if option == "device":
         return context.device in study.devices
     if option == "size":
         return study.sized
-    keys = [{run.key for run in runs_of(study, each)} for each in (context, plain)]
-    return keys[0] != keys[1]
+    return runs_by_key(study, context).keys() != runs_by_key(study, plain).keys()

@@ -129,9 +129,9 @@ def paired_difference(first: BySeed, second: BySeed, worst: float = nan) -> Diff
     Without a ``worst`` its seed is left out.
 
     Examples:
-        >>> paired({1: 3.0, 2: 5.0}, {1: 2.0, 2: 4.0, 3: 9.0}).text(1)
+        >>> paired_difference({1: 3.0, 2: 5.0}, {1: 2.0, 2: 4.0, 3: 9.0}).text(1)
         '+1.0 [+1.0, +1.0]'
-        >>> found = paired({1: nan, 2: 5.0}, {1: 2.0, 2: 4.0}, worst=9.0)
+        >>> found = paired_difference({1: nan, 2: 5.0}, {1: 2.0, 2: 4.0}, worst=9.0)
         >>> found.mean, found.diverged
         (4.0, 1)
     """
@@ -199,8 +199,8 @@ def _signed_ranks(d: Array) -> tuple[float, float]:
 
 def by_seed(records: Iterable[Record], metric: str) -> dict[int, float]:
     """Return the metric of each seed, NaN where the run diverged."""
-    found = {record.run.seed: float(record.metrics[metric]) for record in records}
-    return {seed: x if abs(x) <= DIVERGED_ABOVE else nan for seed, x in found.items()}
+    values = {record.run.seed: float(record.metrics[metric]) for record in records}
+    return {seed: x if abs(x) <= DIVERGED_ABOVE else nan for seed, x in values.items()}
 
 
 def average(schemes: Sequence[BySeed]) -> dict[int, float]:
@@ -247,20 +247,20 @@ def by_scheme(records: Iterable[Record]) -> dict[str, list[Record]]:
 def schemes_of(records: Iterable[Record]) -> dict[str, Scheme]:
     """Return the schemes of records by name, in the order of a table."""
     runs = {record.run.scheme: record.run for record in records}
-    found = {name: Scheme.of(run) for name, run in runs.items()}
-    return dict(sorted(found.items(), key=lambda item: (sort_key(item[1]), item[0])))
+    schemes = {name: Scheme.of(run) for name, run in runs.items()}
+    return dict(sorted(schemes.items(), key=lambda item: (sort_key(item[1]), item[0])))
 
 
 def rivals(records: Iterable[Record]) -> dict[str, str]:
     """Return for each MPGD scheme the name of the Gaussian it is compared with, if it is there."""
     schemes = schemes_of(records)
     names = {scheme: name for name, scheme in reversed(schemes.items())}
-    found = {
+    gaussians = {
         name: gaussian_of(scheme, schemes.values())
         for name, scheme in schemes.items()
         if scheme.kind == "mpgd"
     }
-    return {name: names[gaussian] for name, gaussian in found.items() if gaussian}
+    return {name: names[gaussian] for name, gaussian in gaussians.items() if gaussian}
 
 
 @dataclass(frozen=True)
@@ -276,16 +276,16 @@ class Verdict:
     @property
     def word(self) -> str:
         """Supported, contradicted, mixed or undecided."""
-        found = self.difference
-        if found.count < MIN_SEEDS:
+        d = self.difference
+        if d.count < MIN_SEEDS:
             return "undecided"
-        means, ranks = self.p or (found.p_mean, found.p_rank)
+        means, ranks = self.p or (d.p_mean, d.p_rank)
         significant = [p < SIGNIFICANCE for p in (means, ranks)]
         if not any(significant):
             return "undecided"
-        if not all(significant) or (found.mean > 0) != (found.rank > 0):
+        if not all(significant) or (d.mean > 0) != (d.rank > 0):
             return "mixed"
-        return "supported" if (found.mean < 0) == (self.direction == "lower") else "contradicted"
+        return "supported" if (d.mean < 0) == (self.direction == "lower") else "contradicted"
 
     @property
     def is_provisional(self) -> bool:
@@ -293,28 +293,26 @@ class Verdict:
         return self.difference.count < FIRM_SEEDS
 
     @property
-    def shown(self) -> str:
-        """The word of a page: provisional, where there are few seeds, instead of a verdict."""
+    def label(self) -> str:
+        """The word as a page shows it: with few seeds, provisional instead of a verdict."""
         word = self.word
         return "provisional" if self.is_provisional and word != "undecided" else word
 
     def reason(self, digits: int) -> str:
         """Return the numbers it rests on."""
-        found = self.difference
-        p_mean, p_rank = self.p or (found.p_mean, found.p_rank)
-        said = f"{found.text(digits)}, median {found.median:+.{digits}f}, {found.count} seed"
-        said += "" if found.count == 1 else "s"
-        said += f", {found.diverged} with a run that diverged" if found.diverged else ""
-        if found.count < MIN_SEEDS:
-            return said + ", too few for a verdict"
-        said += f", p {p_mean:.2g} (mean) and {p_rank:.2g} (ranks)"
-        said += f" corrected for {self.family_size} claims" if self.family_size > 1 else ""
-        said += ", provisional" if self.is_provisional else ""
-        if self.word == "undecided" and isfinite(found.detectable):
-            said += (
-                f"; the smallest difference they could have seen is {found.detectable:.{digits}f}"
-            )
-        return said
+        d = self.difference
+        p_mean, p_rank = self.p or (d.p_mean, d.p_rank)
+        text = f"{d.text(digits)}, median {d.median:+.{digits}f}, {d.count} seed"
+        text += "" if d.count == 1 else "s"
+        text += f", {d.diverged} with a run that diverged" if d.diverged else ""
+        if d.count < MIN_SEEDS:
+            return text + ", too few for a verdict"
+        text += f", p {p_mean:.2g} (mean) and {p_rank:.2g} (ranks)"
+        text += f" corrected for {self.family_size} claims" if self.family_size > 1 else ""
+        text += ", provisional" if self.is_provisional else ""
+        if self.word == "undecided" and isfinite(d.detectable):
+            text += f"; the smallest difference they could have seen is {d.detectable:.{digits}f}"
+        return text
 
     def text(self, digits: int) -> str:
         """Return the verdict with its reason."""
@@ -342,9 +340,9 @@ def holm(p: Sequence[float]) -> list[float]:
     given = np.array(p, dtype=np.float64)
     order = np.argsort(given)
     raised = given[order] * np.arange(len(given), 0, -1)
-    found = np.empty(len(given))
-    found[order] = np.minimum(1.0, np.maximum.accumulate(raised)) if len(given) else raised
-    return [float(value) for value in found]
+    adjusted = np.empty(len(given))
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(raised)) if len(given) else raised
+    return [float(value) for value in adjusted]
 
 
 def judge_claim(

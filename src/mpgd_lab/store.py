@@ -4,7 +4,7 @@
     save(run)  ->  write to a temporary name, sync, rename
 
 So a finished run is never repeated, a killed sweep goes on where it was, a changed configuration
-is another file, and two sweeps can share a folder: whoever renames last leaves a whole file.
+is another file, and two sweeps can share a folder: the last rename leaves a whole file.
 """
 
 import errno

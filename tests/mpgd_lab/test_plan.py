@@ -27,8 +27,18 @@ def test_only_runs_that_the_store_lacks_are_announced(tmp_path: Path) -> None:
 def test_a_run_that_two_lines_share_is_announced_once(tmp_path: Path) -> None:
     context, study = Context(tmp_path, seeds=1), load("digits")
     runs = runs_of(study, context)
-    (due,) = plan_studies([replace(study, wanted=lambda context: 2 * runs)], context)
+    (due,) = plan_studies([replace(study, select_runs=lambda context: 2 * runs)], context)
     assert due.runs == len(runs) > 0
+
+
+def test_a_study_whose_data_is_not_found_says_so_when_it_runs_and_not_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MPGD_DATA", raising=False)
+    monkeypatch.setattr("mpgd_lab.experiment.is_available", lambda source, data: False)
+    context = Context(tmp_path, heard := Spoken())
+    plan_studies([load("audit")], context)
+    assert heard.lines == []
 
 
 def test_an_option_is_refused_where_nobody_heeds_it_and_told_where_some_do(tmp_path: Path) -> None:

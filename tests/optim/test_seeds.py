@@ -14,9 +14,9 @@ import torch
 from torch import nn
 
 import mpgd
-from mpgd import MPGD, ChaoticNoise, number_parameters, perturb
+from mpgd import MPGD, ChaoticNoise, perturb
 from mpgd.noise.counter_hash import make_key, seed_of
-from mpgd.optim import operator, streams
+from mpgd.optim import number_parameters, operator, streams
 from tests.optim.descents import parameters
 from tests.optim.workers import run, same_bits
 

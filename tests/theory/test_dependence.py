@@ -9,7 +9,7 @@ from scipy.signal import lfilter
 from scipy.stats import t
 
 from mpgd.theory import DependenceWarning, tail_index
-from mpgd.theory.tails.index import dependence
+from mpgd.theory.tails import dependence
 from tests.theory.test_tails import METHODS, stable
 
 N = 4000

@@ -11,7 +11,8 @@ from scipy.stats import chisquare
 from mpgd import ChaoticNoise, ThalerMap, levels
 from mpgd.noise import position
 from mpgd.theory import crossing_time, decay_of, force_of, phase_tail
-from mpgd.theory.phases.laminar import constants, crossing, phase_steps
+from mpgd.theory.phases import crossing
+from mpgd.theory.phases.laminar import constants, phase_steps
 from tests.conftest import LEVEL
 
 GAMMAS = [0.55, 0.6, 0.7, 0.9]

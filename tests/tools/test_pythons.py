@@ -25,7 +25,7 @@ def test_a_broken_shim_gives_way_to_an_installed_version(
 ) -> None:
     interpreter(tmp_path / "shims" / f"python{HERE}", "exit 127")
     real = tmp_path / "versions" / f"{HERE}.0" / "bin" / "python"
-    interpreter(real, f'exec {sys.executable} "$@"')
+    interpreter(real, f'exec "{sys.executable}" "$@"')
     monkeypatch.setenv("PATH", str(tmp_path / "shims"), prepend=os.pathsep)
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
     assert pythons.find(HERE) == str(real)

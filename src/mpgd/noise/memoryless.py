@@ -45,6 +45,7 @@ from mpgd.parameters import (
 
 SECOND_SALT = 0x2545F4914F6CDD1D  # salt of the second uniform
 UNIT: Final = 2.0**-NORMAL_BITS  # what the integer 1 stands for
+SMALLEST: Final = 1e-300  # a cosine that is 0 to rounding
 
 
 @lru_cache(maxsize=128)
@@ -264,4 +265,5 @@ class StableNoise(MemorylessNoise):
         shifted = alpha * V + math.atan(t)
         scale: float = (1.0 + t * t) ** (0.5 / alpha)
         body = torch.sin(shifted) / torch.cos(V).pow(1.0 / alpha)
-        return body * (torch.cos(V - shifted) / W).pow((1.0 - alpha) / alpha) * scale
+        thin = torch.cos(V - shifted).clamp(min=SMALLEST)  # 0 to rounding at an end, if |beta| = 1
+        return body * (thin / W).pow((1.0 - alpha) / alpha) * scale

@@ -1,4 +1,4 @@
-"""What the sections of the paper's tables share: protocols, settings and verdicts."""
+"""Verdicts in sections on the paper's tables: protocols, settings, headlines, missing runs."""
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -60,7 +60,7 @@ def unfinished(
 def finished(
     records: Sequence[Record], tasks: Callable[[str, Sequence[int], int], list[Run]]
 ) -> dict[str, list[Record]]:
-    """Return for each protocol the records of an experiment's runs, as it now defines them."""
+    """Return for each protocol the records of the runs that the experiment defines."""
     groups = {}
     for protocol in PROTOCOLS:
         group = [record for record in records if record.run.protocol == protocol]
@@ -104,7 +104,7 @@ def verdict_blocks(
             continue
         for measure in comparison.measures(group[0].run.protocol):
             rows += [make("", verdict=verdict) for verdict in comparison.rows(group, measure)]
-    found = Findings(RULE, under(rows, headlines))
+    found = Findings(RULE, with_headlines(rows, headlines))
     return [
         *([found] if rows else ()),
         *([findings_table(Findings("", tuple(pooled)), POOLED)] if pooled else ()),
@@ -119,33 +119,35 @@ def finding(
     headline: str, verdict: Verdict, setting: str, digits: int, basis: Basis = "elsewhere"
 ) -> Finding:
     """Return a verdict of the statistics as one of the report."""
-    said = verdict.reason(digits)
-    if verdict.shown != verdict.word:
-        said = f"{verdict.word} so far: {said}"
-    return Finding(headline, setting, verdict.claim, verdict.shown, said, basis)
+    reason = verdict.reason(digits)
+    if verdict.label != verdict.word:
+        reason = f"{verdict.word} so far: {reason}"
+    return Finding(headline, setting, verdict.claim, verdict.label, reason, basis)
 
 
-def under(found: Iterable[Finding], headlines: Mapping[str, str]) -> tuple[Finding, ...]:
+def with_headlines(
+    findings: Iterable[Finding], headlines: Mapping[str, str]
+) -> tuple[Finding, ...]:
     """Return the findings, each under the headline of the first word its claim contains.
 
     The headline ends with the rival: to beat descent and to beat a Gaussian are two claims. What
     the paper itself prints as worse than a rival is no claim that MPGD is better.
     """
-    return tuple(replace(one, headline=_headline(one.claim, headlines)) for one in found)
+    return tuple(replace(one, headline=_headline(one.claim, headlines)) for one in findings)
 
 
 def _headline(claim: str, headlines: Mapping[str, str]) -> str:
-    found = next(text for word, text in headlines.items() if word in claim)
+    headline = next(text for word, text in headlines.items() if word in claim)
     if claim.endswith(AS_PRINTED):
-        return f"{found.split(':')[0]}: {WORSE}"
+        return f"{headline.split(':')[0]}: {WORSE}"
     _, than, rival = claim.rpartition(" than ")
-    return found + than + rival
+    return headline + than + rival
 
 
 def without_text(name: str, records: Sequence[Record]) -> tuple[Missing, ...]:
-    """Return how to run the paper's text to the letter, with as many seeds, where it was not."""
+    """Return how to run protocol ``text`` with as many seeds, where it has not been run."""
     if any(record.run.protocol == "text" for record in records):
         return ()
     seeds = len({record.run.seed for record in records})
-    told = f"The paper's {NOT_RUN}. To run it:"
-    return (Missing(told, command(name, options=f"--protocol text --seeds {seeds}")),)
+    text = f"The paper's {NOT_RUN}. To run it:"
+    return (Missing(text, command(name, options=f"--protocol text --seeds {seeds}")),)

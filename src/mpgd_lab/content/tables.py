@@ -94,7 +94,7 @@ def findings_table(findings: Findings, caption: str = "All verdicts, one by one"
 
 @dataclass(frozen=True)
 class Setting:
-    """The records of one way to run an experiment."""
+    """The records of an experiment under one setting, such as a protocol."""
 
     title: str  # its name
     records: Sequence[Record]  # of all schemes and seeds
@@ -115,17 +115,17 @@ def scheme_table(caption: str, settings: Sequence[Setting], direction: Direction
         values = _values(setting)
         counts = sorted(map(len, values.values()))
         again = setting.as_printed and counts[-1] > len(SAME_SEEDS)
-        own = ["ours", *(["seeds 1–5"] if again else ()), *(f"− {to}" for to in RIVALS)]
+        heads = ["ours", *(["seeds 1–5"] if again else ()), *(f"− {to}" for to in RIVALS)]
         seeds = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
         group = f"{setting.title}, {seeds} seed{'s' * (counts[-1] > 1)}"
-        columns += [Column(title, group) for title in own]
-        compared = _differences(setting, values, direction)
-        words = {pair: one.shown for pair, one in _verdicts(compared, setting).items()}
+        columns += [Column(title, group) for title in heads]
+        differences = _differences(setting, values, direction)
+        words = {pair: one.label for pair, one in _verdicts(differences, setting).items()}
         for name, row in rows.items():
             row += _summary_cells(values.get(name), setting.measure.digits, again)
             for pair in ((name, to) for to in RIVALS):
-                found = compared.get(pair), words.get(pair)
-                row.append(_cell(*found, setting.measure.digits, counts[-1]))
+                entry = differences.get(pair), words.get(pair)
+                row.append(_cell(*entry, setting.measure.digits, counts[-1]))
     return Table(caption, tuple(columns), tuple(map(tuple, rows.values())))
 
 
@@ -140,35 +140,35 @@ def _differences(
     """Return every scheme's difference to descent and to its Gaussian, where seeds are shared."""
     gaussian = statistics.rivals(setting.records)
     worst = statistics.worst_of(values.values(), better)
-    found = {}
-    for name, own in values.items():
+    differences = {}
+    for name, ours in values.items():
         for to, other in (("descent", "gd"), ("Gaussian", gaussian.get(name))):
             theirs = values.get(other, {}) if other and other != name else {}
-            if set(own) & set(theirs):
-                found[name, to] = statistics.paired_difference(own, theirs, worst)
-    return found
+            if set(ours) & set(theirs):
+                differences[name, to] = statistics.paired_difference(ours, theirs, worst)
+    return differences
 
 
 def row_verdicts(setting: Setting) -> dict[Pair, Verdict]:
     """Return the verdict on each comparison of a table under one setting, judged together."""
-    compared = _differences(setting, _values(setting), setting.measure.better)
-    return _verdicts(compared, setting)
+    differences = _differences(setting, _values(setting), setting.measure.better)
+    return _verdicts(differences, setting)
 
 
-def _verdicts(compared: Mapping[Pair, Difference], setting: Setting) -> dict[Pair, Verdict]:
+def _verdicts(differences: Mapping[Pair, Difference], setting: Setting) -> dict[Pair, Verdict]:
     measure, schemes = setting.measure, statistics.schemes_of(setting.records)
-    ours = [pair for pair in compared if schemes[pair[0]].kind == "mpgd"]
+    ours = [pair for pair in differences if schemes[pair[0]].kind == "mpgd"]
     printed = [pair for pair in ours if measure.printed(pair[0])]
     claimed = {pair: _direction(pair, measure) for pair in printed or ours}
-    found = holm_corrected(
-        Verdict(_claim_text(pair, measure, direction), direction, compared[pair])
+    verdicts = holm_corrected(
+        Verdict(_claim_text(pair, measure, direction), direction, differences[pair])
         for pair, direction in claimed.items()
     )
-    return dict(zip(claimed, found, strict=True))
+    return dict(zip(claimed, verdicts, strict=True))
 
 
 def _direction(pair: Pair, measure: Measure) -> Direction:
-    """Return where the paper prints a row beside its rival; by default where MPGD is claimed."""
+    """Return the direction of the paper's printed difference; by default that of its claim."""
     printed = [cell(measure.printed(name)).order for name in (pair[0], RIVALS[pair[1]])]
     ours, theirs = printed
     if ours is None or theirs is None or ours == theirs:
@@ -215,13 +215,13 @@ class Comparison:
 
     def printout(self, records: Sequence[Record]) -> Iterator[PrintItem]:
         """Yield a table for each measure and the verdicts, group by group."""
-        for title, own in self.groups(records).items():
-            for measure in self.measures(own[0].run.protocol):
-                yield terminal_table(self.table(title, own, measure))
-            yield from self.verdict_lines(title, own)
+        for title, group in self.groups(records).items():
+            for measure in self.measures(group[0].run.protocol):
+                yield terminal_table(self.table(title, group, measure))
+            yield from self.verdict_lines(title, group)
 
     def verdict_lines(self, title: str, records: Sequence[Record]) -> Iterator[str]:
-        """Yield in lines how many rows have which verdict, and the pooled verdicts."""
+        """Yield the counts of the rows' verdicts, and the pooled verdicts, as lines."""
         pooled = self.pooled(records)
         for measure in self.measures(records[0].run.protocol):
             words = Counter(one.word for one in self.rows(records, measure))
@@ -240,15 +240,15 @@ class Comparison:
         return list(row_verdicts(Setting("", records, measure)).values())
 
     def pooled(self, records: Sequence[Record]) -> list[Verdict]:
-        """Return what the runs of one group say of means over gammas and betas, judged together.
+        """Return the verdicts on means over gammas and betas of one group, judged together.
 
         Raises:
             IncompleteError: if a scheme has no record, or two schemes have no seed in common.
         """
         protocol = records[0].run.protocol
-        schemes, held = self.schemes(protocol), by_scheme(records)
+        schemes, by_name = self.schemes(protocol), by_scheme(records)
         mpgd = [s for s in schemes if s.kind == "mpgd" and self.beta in (None, s.beta)]
-        found = []
+        verdicts = []
         for variant in dict.fromkeys(scheme.variant for scheme in mpgd):
             ours = [scheme for scheme in mpgd if scheme.variant == variant]
             who = f"MPGD ({variant})" if self.has_variants else "MPGD"
@@ -256,22 +256,22 @@ class Comparison:
             for measure in self.measures(protocol):
                 for other, theirs in _others(ours, schemes).items():
                     text = f"{who} has a {measure.better} {measure.noun} than {other}"
-                    pair = (_records_of(part, held) for part in (ours, theirs))
-                    found.append(_claim(text, measure, *pair))
-        return holm_corrected(found)
+                    pair = (_records_of(part, by_name) for part in (ours, theirs))
+                    verdicts.append(_claim(text, measure, *pair))
+        return holm_corrected(verdicts)
 
 
 def _over(schemes: Sequence[Scheme]) -> str:
     """Return in words over which gammas and betas a mean is taken."""
-    held = {name: [getattr(one, name) for one in schemes] for name in ("gamma", "beta")}
-    parts = {name: sorted({x for x in own if x is not None}) for name, own in held.items()}
+    every = {name: [getattr(one, name) for one in schemes] for name in ("gamma", "beta")}
+    values = {name: sorted({x for x in each if x is not None}) for name, each in every.items()}
     return " and ".join(
-        f"{name} {', '.join(f'{x:g}' for x in own)}" for name, own in parts.items() if own
+        f"{name} {', '.join(f'{x:g}' for x in each)}" for name, each in values.items() if each
     )
 
 
 def _others(ours: Sequence[Scheme], schemes: Sequence[Scheme]) -> dict[str, list[Scheme]]:
-    """Return what some MPGD schemes are compared with."""
+    """Return the rivals of some MPGD schemes, by name."""
     descents = [scheme for scheme in schemes if scheme.kind == "gd"]
     names = ("descent", "descent of as many steps")  # the authors' CIFAR-10 has both
     others = {name: [descent] for name, descent in zip(names, descents, strict=False)}

@@ -1,4 +1,4 @@
-"""What perturbs many runs at once: m and n of every step, by the noise each run names.
+"""Perturbations of many runs at once: m and n of every step, from the noise that a run names.
 
     none               plain descent
     chaotic            MPGD with ``gamma``, ``beta``, ``symmetric``, ``signs``, ``first_sign``
@@ -8,8 +8,8 @@
     switched           the authors' noise with ``switches`` on, see `perturbations.released`
     released_gaussian  the authors' Gaussian, prefactor eta
 
-Runs with the same driver share its orbits, so a scheme more costs little. Noise does not depend on
-who trains beside a run, in bits.
+Runs with the same driver share its orbits, so one more scheme costs little. The noise of a run is
+bit-identical whatever the batch holds.
 
 A run with seed s is perturbed as `mpgd.MPGD(..., seed=s)` would perturb it: element i of its t-th
 tensor has the drivers of (s, t, driver, i).
@@ -29,7 +29,7 @@ from torch import Tensor
 
 from mpgd.noise import ChaoticNoise, GaussianNoise, StableNoise
 from mpgd.noise.counter_hash import make_key, step_key_tensor
-from mpgd.noise.engines import tensor, use_fused
+from mpgd.noise.engines import cpu, tensor, use_cpu_kernels
 from mpgd.optim.update import strengths, term
 from mpgd.parameters import check_choice
 from mpgd_lab.nets.layout import Layout
@@ -55,7 +55,7 @@ class Source(Protocol):
 def perturbations(
     runs: Sequence[Run], shapes: Shapes, dtype: torch.dtype, layout: Layout | None = None
 ) -> list[Source]:
-    """Return what perturbs the runs, those with the same drivers together."""
+    """Return the sources of perturbation, one for all runs with the same drivers."""
     groups: dict[tuple[Hashable, ...], list[tuple[int, Run]]] = defaultdict(list)
     for row, run in enumerate(runs):
         check_choice("noise", run.hyperparameters.get("noise", "none"), NOISES)
@@ -71,7 +71,7 @@ def perturbations(
 
 
 def driver(run: Run) -> tuple[Hashable, ...]:
-    """Return what runs must have in common to share orbits, draws or tables.
+    """Return the key of runs that share orbits, draws or tables.
 
     Examples:
         >>> driver(Run("x", "paper", "mpgd", {"noise": "chaotic", "gamma": 0.6, "beta": 0.5}, 1))
@@ -149,32 +149,26 @@ class NoiseBank:
             words = [noise.start(torch.arange(length), key) for length, key in pairs]
             self.words = torch.cat(words).view(len(drivers), len(seeds), -1)
 
-    @property
-    def is_fused(self) -> bool:
-        """Whether numba advances the states."""
-        if not isinstance(self.noise, ChaoticNoise) or self.words is None:
-            return False
-        return use_fused(self.noise.engine, self.words.device)
-
     def next(self) -> Tensor:
         """Return the values at this step, (driver, run, element) float64, and advance."""
-        value = self._fused() if self.is_fused else self._plain()
+        noise = self.noise
+        engine = noise.engine if isinstance(noise, ChaoticNoise) else None
+        if isinstance(noise, StableNoise) or not use_cpu_kernels(engine, self._keys.device):
+            value = self._by_tensors()
+        else:
+            value = self._by_kernels(noise)
         self.step += 1
         return value
 
-    def _fused(self) -> Tensor:
-        from mpgd.noise.engines.fused import advance_tensors, arguments, flat
-
-        assert isinstance(self.noise, ChaoticNoise)
-        assert self.words is not None
-        value = torch.empty_like(self.words, dtype=torch.float64)
-        states, values = flat(self.words), flat(value)
-        keys, step = self._keys.view(-1).numpy().view(np.uint64), np.uint64(self.step)
-        constants = arguments(self.noise.driver)
-        advance_tensors(states, values, self._sizes.numpy(), keys, step, *constants)
+    def _by_kernels(self, noise: ChaoticNoise | GaussianNoise) -> Tensor:
+        shape = (*self._keys.shape[:2], len(self._index))
+        value = torch.empty(shape, dtype=torch.float64)
+        keys = self._keys.view(-1).numpy()
+        sizes = np.resize(self._sizes.numpy(), len(keys))
+        cpu.advance_tensors(noise.driver, self.words, value, sizes, keys, self.step)
         return value
 
-    def _plain(self) -> Tensor:
+    def _by_tensors(self) -> Tensor:
         keys = step_key_tensor(self._keys, torch.tensor(self.step))
         keys = keys.repeat_interleave(self._sizes, dim=-1)
         index = self._index.expand_as(keys)
@@ -203,20 +197,12 @@ class Orbits:
     def next(self) -> tuple[Tensor, Tensor]:
         """Return m and n of this step."""
         values = self.bank.next()
-        make = self._fused if self.bank.is_fused else self._plain
-        return make(self.mu, values[0], values[-2]), make(self.sigma, values[1], values[-1])
+        m = self._term(self.mu, values[0], values[-2])
+        return m, self._term(self.sigma, values[1], values[-1])
 
-    def _plain(self, level: Tensor, v: Tensor, twin: Tensor) -> Tensor:
+    def _term(self, level: Tensor, v: Tensor, twin: Tensor) -> Tensor:
         off = twin[self.places] * self.symmetric[:, None]
         return term(level, v[self.places], off, self.dtype)
-
-    def _fused(self, level: Tensor, v: Tensor, twin: Tensor) -> Tensor:
-        from mpgd.noise.engines.fused import write_terms
-
-        out = torch.empty(len(self.rows), v.shape[1], dtype=self.dtype)
-        tensors = (out, v, twin, self.places, level[:, 0], self.symmetric)
-        write_terms(*(tensor.numpy() for tensor in tensors))
-        return out
 
 
 class Normals:

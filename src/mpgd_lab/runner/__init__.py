@@ -1,14 +1,14 @@
-"""The one loop that reproduces an experiment, and what it is given: a `Context`.
+"""The loop that reproduces an experiment, and its `Context`.
 
     runs -> those the store lacks -> batches of one shape -> train(batch) -> store, one by one
          -> tables, verdicts and figures of all records
 
-A study has a loop of its own only where it is not trained run by run. Batches are trained here, in
-processes of their own or on a cluster.
+A study has its own loop only where it is not trained run by run. Batches are trained in this
+process, in worker processes or on a cluster.
 
-A batch is the unit of work: a worker that dies costs only its batch, which is tried again. Local
-workers write their results themselves, so that a killed parent loses nothing that was finished;
-results of a cluster come back and are written here.
+A batch is the unit of work: if a worker dies, its batch is tried again. Local workers write their
+results themselves, so that a killed parent loses no finished run; results of a cluster are written
+by this process.
 """
 
 import json
@@ -34,8 +34,8 @@ Train = Callable[[list[Run]], Iterable[Result]]
 TimedResult = tuple[Run, Any, Any, float]
 Batch = list[Run]
 
-ATTEMPTS: Final = 3  # at a batch whose worker dies
-TASKS: Final = 4  # batches for each place of a cluster, while runs last
+ATTEMPTS: Final = 3  # to train a batch if workers die
+TASKS: Final = 4  # batches per thread of a cluster, if there are enough runs
 SHARED_SETTINGS: Final = (
     "widths",
     "eta",
@@ -49,7 +49,7 @@ SHARED_SETTINGS: Final = (
 
 
 class Reporter(Protocol):
-    """Where an experiment says what it does."""
+    """Shows the progress and the results of an experiment."""
 
     def say(self, text: str) -> None:
         """Show one line."""
@@ -77,17 +77,17 @@ class SilentReporter:
 
 @dataclass(frozen=True)
 class Context:
-    """What an experiment is given."""
+    """The settings of a reproduction."""
 
     out: Path  # the folder of figures
-    reporter: Reporter = field(default_factory=SilentReporter)  # where it says what it does
+    reporter: Reporter = field(default_factory=SilentReporter)  # shows progress and results
     protocols: tuple[str, ...] = USUAL  # of `catalogue.PROTOCOLS`, those to run
     seeds: int = 5  # how many seeds of each scheme, from 1 on
-    data: Path | None = None  # the folder of data sets, looked into first
+    data: Path | None = None  # the folder of data sets that is searched first
     workers: int = 1  # how many processes train
     cluster: str | None = None  # the address of a Dask scheduler that trains instead
-    device: str = "cpu"  # ``cpu`` or ``cuda``; only cifar10 asks
-    size: str = "tiny"  # of `experiments.SIZES`; likewise
+    device: str = "cpu"  # ``cpu`` or ``cuda``; for cifar10
+    size: str = "tiny"  # ``tiny``, ``reduced`` or ``full``; for cifar10
 
     def __post_init__(self) -> None:
         for protocol in self.protocols:
@@ -122,7 +122,7 @@ def reproduce(experiment: Experiment, context: Context, *size: Any) -> None:
 
 
 def runs_of(experiment: Experiment, context: Context, *size: Any) -> list[Run]:
-    """Return the runs a study asks for; by default all protocols' and seeds', each once."""
+    """Return the runs of a study, each once; by default for all protocols and seeds."""
     if experiment.select_runs:
         return experiment.select_runs(context, *size)
     seeds = range(1, context.seeds + 1)
@@ -176,14 +176,14 @@ def _batch_limit(
 
 
 class Labels:
-    """Names the batch that has just finished, whichever the progress loop thinks it was."""
+    """Labels of the progress: of the batch that has just finished, in any order."""
 
     def __init__(self, label: Callable[[Run], str] | None = None) -> None:
         self.label = label
         self.batch: Batch | None = None
 
     def __call__(self, item: Batch) -> str:
-        """Return what a line of progress says."""
+        """Return the label of a batch."""
         batch = self.batch or item
         if self.label:
             return self.label(batch[0])
@@ -192,7 +192,7 @@ class Labels:
 
 
 def split(runs: Iterable[Run], max_batch: Callable[[Run], int]) -> list[Batch]:
-    """Return the runs in batches that can be trained together, those that share noise side by side.
+    """Return the runs in batches that can be trained together, runs with the same noise adjacent.
 
     Examples:
         >>> runs = [Run("x", "paper", "gd", {"steps": n}, seed=s) for s in (1, 2) for n in (10, 20)]
@@ -237,7 +237,7 @@ def _dispatch(context: Context, batches: Sequence[Batch], train: Train) -> Itera
 
 
 def timed_results(train: Train, batch: Batch) -> Iterator[TimedResult]:
-    """Yield results; runs that are trained together share the time."""
+    """Yield results with their time; the runs of a batch share it equally."""
     began = time.perf_counter()
     with one_thread():
         for run, metrics, curves in train(batch):

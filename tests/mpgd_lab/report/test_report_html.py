@@ -213,12 +213,13 @@ def every_block(text: Texts) -> tuple[content.Block, ...]:
     """Return a block of each kind, short and long, drawn and not, whose every text is its own."""
     cell, column = content.Cell, content.Column
     rows = tuple(
-        (cell(text()), cell(text(), 1.0), cell(text(), word=text())) for _ in range(content.FEW + 1)
+        (cell(text()), cell(text(), 1.0), cell(text(), word=text()))
+        for _ in range(content.SHORT_TABLE + 1)
     )
     columns = (column(text()), column(text()), column(text(), text()))
     findings = (
         content.Finding(text(), text(), text(), word, text())
-        for word in content.WORDS * content.FEW
+        for word in content.WORDS * content.SHORT_TABLE
     )
     reason = text()
 

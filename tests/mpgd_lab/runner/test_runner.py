@@ -319,7 +319,7 @@ def test_a_training_that_forgets_a_run_is_an_error(tmp_path: Path) -> None:
 
 
 def start_undisturbed(command: list[str], started: list[str]) -> None:
-    with processes._undisturbed():
+    with processes._signals_deferred():
         os.kill(os.getpid(), signal.SIGINT)
         started.append(subprocess.check_output(command, text=True))
 

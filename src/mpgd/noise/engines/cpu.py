@@ -194,24 +194,31 @@ def advance(
 
 
 def advance_tensors(
-    driver: Driver, words: Tensor, out: Tensor, sizes: Sequence[int], keys: Sequence[int], step: int
+    driver: Driver,
+    words: Tensor | None,
+    out: Tensor,
+    sizes: Sequence[int] | NDArray[np.int64],
+    keys: Sequence[int] | NDArray[np.int64],
+    step: int,
 ) -> None:
     """Write the values of one step of many tensors and advance them, in place.
 
     Args:
         driver: the constants of all of them.
-        words: int32, contiguous: tensor after tensor.
+        words: int32, contiguous: tensor after tensor. None for normal noise.
         out: float32 or float64, contiguous: their values.
         sizes: the elements of each tensor.
         keys: the stream of each.
         step: how many steps they have taken.
     """
-    _check_memory("words", words, (torch.int32,), sum(sizes))
-    _check_memory("out", out, (torch.float32, torch.float64), sum(sizes))
-    ends = np.cumsum(sizes, dtype=np.int64) - np.asarray(sizes)
+    ends = np.cumsum(sizes, dtype=np.int64)
+    starts, total = ends - np.asarray(sizes), int(ends[-1]) if len(ends) else 0
     streams = np.zeros((len(keys), 6), dtype=np.int64)
-    streams[:, 0] = streams[:, 1] = words.data_ptr() + 4 * ends
-    streams[:, 2] = out.data_ptr() + out.element_size() * ends
+    if words is not None:
+        _check_memory("words", words, (torch.int32,), total)
+        streams[:, 0] = streams[:, 1] = words.data_ptr() + 4 * starts
+    _check_memory("out", out, (torch.float32, torch.float64), total)
+    streams[:, 2] = out.data_ptr() + out.element_size() * starts
     streams[:, 3], streams[:, 5] = sizes, keys
     _run_values(driver, streams, out, step, 1, 0, False)
 
@@ -286,8 +293,8 @@ def row_of(x: Tensor, words: Sequence[Tensor | None], key: int, step: int, offse
     for tensor in words:
         if tensor is not None:
             _check_memory("words", tensor, (torch.int32,), count)
-    addresses = [_at(tensor) for tensor in words] + [0] * (4 - len(words))
-    return Row(x.data_ptr(), *addresses, count, offset, key, step)
+    m, n, twin_m, twin_n = [_at(tensor) for tensor in words] + [0] * (4 - len(words))
+    return Row(x.data_ptr(), m, n, twin_m, twin_n, count, offset, key, step)
 
 
 def displace(

@@ -1,6 +1,6 @@
 """Load a library that was compiled from a C file at installation.
 
-`hatch_build.py` puts ``name.so`` beside ``name.c``. It is not there if there was no C compiler, and
+`hatch_build.py` puts ``libname.so`` beside ``name.c``. It is not there if there was no C compiler, and
 it must not be used if it was compiled from other sources, because structures may have changed.
 """
 
@@ -27,9 +27,9 @@ def load(source: Path) -> Loaded:
 
     Examples:
         >>> load(Path("/nowhere/kernels.c")).reason
-        'kernels.so is not there: install a C compiler (gcc or clang) and install mpgd again'
+        'libkernels.so is not there: install a C compiler (gcc or clang) and install mpgd again'
     """
-    path = source.with_suffix(".so")
+    path = source.with_name(f"lib{source.stem}.so")
     if not path.is_file():
         return Loaded(None, f"{path.name} is not there: {CURE}")
     try:

@@ -116,7 +116,7 @@ def _cells(case: CaseComparison, line: Line) -> Iterator[Cell]:
     yield cell(case.own(line))
     for rival, text in zip(case.rivals, case.differences(line), strict=True):
         judged = line.verdicts.get(rival)
-        yield cell(text, judged.shown if judged else None)
+        yield cell(text, judged.label if judged else None)
 
 
 def _named(case: CaseComparison) -> str:

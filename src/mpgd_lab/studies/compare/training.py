@@ -1,8 +1,8 @@
 """Many runs of one task at once, each moved as its method moves.
 
 Runs of a batch share their task, stage, rule, batch size and number of steps; step sizes, levels
-and noises may differ from row to row. Noise does not depend on who trains beside a run, in bits;
-parameters do not to rounding, which in float32 can change a score.
+and noises may differ from row to row. The noise of a run is bit-identical whatever the batch holds;
+its parameters are equal up to rounding, which in float32 can change a score.
 """
 
 from collections.abc import Callable, Iterator, Sequence

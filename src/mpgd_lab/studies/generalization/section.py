@@ -96,7 +96,7 @@ def _by_scheme(records: Sequence[Record], name: str) -> dict[str, Record]:
 def _finding(name: str, verdict: statistics.Verdict) -> Finding:
     headline = next(text for word, text in HEADLINES.items() if word in verdict.claim)
     return Finding(
-        headline, name, verdict.claim, verdict.shown, verdict.reason(DIGITS), "elsewhere"
+        headline, name, verdict.claim, verdict.label, verdict.reason(DIGITS), "elsewhere"
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 from mpgd_lab.catalogue import PROTOCOLS
 from mpgd_lab.content.blocks import Plate
 from mpgd_lab.content.tables import IncompleteError
-from mpgd_lab.report.svg import whole
+from mpgd_lab.report.svg import svg_file
 from mpgd_lab.runner import Context, reproduce, split
 from mpgd_lab.store import Record, Run
 from mpgd_lab.studies.steps import EXPERIMENT
@@ -143,7 +143,7 @@ def test_a_run_that_diverged_is_the_worst() -> None:
 def test_a_page_draws_the_figure() -> None:
     (plate,) = [block for block in blocks(made({})) if isinstance(block, Plate)]
     assert len(plate.panels) == 5
-    assert whole(plate).startswith("<?xml")
+    assert svg_file(plate).startswith("<?xml")
 
 
 def test_what_is_not_there_is_left_out_or_said() -> None:
