@@ -1,4 +1,4 @@
-# Two commands are all there is to know: `make reproduce` and `make test`.
+# Three commands are all there is to know: `make reproduce`, `make test` and `make lint`.
 # Each makes its own virtual environment in .venv the first time; later runs reuse it.
 
 PYTHON ?= python3
@@ -11,6 +11,8 @@ GPU_VENV := .venv-gpu
 GPU_INSTALLED := $(GPU_VENV)/.installed
 CLIENTS_VENV := .venv-clients
 CLIENTS_INSTALLED := $(CLIENTS_VENV)/.installed
+LOWEST_VENV := .venv-lowest
+LOWEST_INSTALLED := $(LOWEST_VENV)/.installed
 CLIENTS := lightning jsonargparse[signatures] accelerate transformers skorch schedulefree pytorch_optimizer
 PIP_OPTIONS := --quiet --disable-pip-version-check --constraint constraints.txt
 PIP := $(BIN)/python -m pip install $(PIP_OPTIONS)
@@ -21,7 +23,8 @@ GPU_RUN := $(if $(wildcard /dev/nvidia0 /dev/kfd),,TRITON_INTERPRET=1)
 TEST_WORKERS ?= 2
 WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 
-.PHONY: reproduce lab test lint sweeps generic without-numba gpu jax clients notebooks bench docs clean
+.PHONY: reproduce lab test lint coverage data read-only sweeps generic without-numba gpu jax clients \
+	notebooks lowest pythons bench docs clean
 
 reproduce: $(INSTALLED)
 	$(BIN)/mpgd reproduce --out results --workers $(WORKERS)
@@ -29,11 +32,21 @@ reproduce: $(INSTALLED)
 lab: $(INSTALLED)
 	$(BIN)/mpgd lab
 
+LEG := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
+ELSEWHERE := $(addprefix --ignore tests/,jax clients notebooks browser)
 SWEEPS := tests/mpgd_lab/runner tests/mpgd_lab/studies/cifar10
+MAIN_TESTS := $(LEG) $(ELSEWHERE) $(addprefix --ignore ,$(SWEEPS))
 
 test: $(INSTALLED) lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal --ignore tests/jax \
-		--ignore tests/clients --ignore tests/notebooks --ignore tests/browser $(addprefix --ignore ,$(SWEEPS))
+	$(MAIN_TESTS)
+
+# The tests that need the data sets, and nothing else; `make test` skips them without MPGD_DATA.
+data: $(INSTALLED)
+	MPGD_NO_SKIPS=all $(LEG) $(ELSEWHERE) -m data
+
+# The same tests, slower; the last line is the share of the statements of `mpgd` that they run.
+coverage: $(INSTALLED)
+	$(MAIN_TESTS) --cov --cov-report term
 
 # JAX has an environment of its own, so that nobody else has to install it. Products of bfloat16
 # matrices by torch's oneDNN end some CPUs' processes, so it is told to use older instructions.
@@ -53,22 +66,26 @@ notebooks: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal tests/notebooks \
 		tests/browser
 
+# The hooks of .pre-commit-config.yaml on every file that git knows. They are programs of .venv.
 lint: $(INSTALLED)
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	PATH="$(abspath $(BIN)):$$PATH" PRE_COMMIT_HOME="$(abspath $(VENV))/pre-commit" \
+		$(BIN)/pre-commit run --all-files
 
 # Legs of the tests: what must also hold elsewhere. Each takes a representative set.
 
 REPRESENTATIVE := tests/noise/test_engines.py tests/noise/test_counter_hash.py \
 	tests/noise/test_chaotic_arguments.py tests/optim/test_fast_paths.py \
-	tests/optim/test_dtypes.py tests/optim/test_memory.py tests/optim/test_update.py \
-	tests/optim/test_wrapper.py tests/optim/test_engine_choice.py
-LEG := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
+	tests/optim/test_memory.py tests/optim/test_update.py \
+	tests/optim/test_torch_optimizers.py tests/optim/test_engine_choice.py
 
-# Sweeps that are killed, run twice at once, on a cluster or on a full disk; trainings on CIFAR-10.
+# Where nothing but TMPDIR can be written; `.ci/sealed make read-only` makes such a place.
+read-only: $(INSTALLED)
+	MPGD_NO_SKIPS=1 $(LEG) -p no:cacheprovider $(REPRESENTATIVE) tests/maps/test_tables.py \
+		tests/test_files.py tests/mpgd_lab/test_cli.py tests/mpgd_lab/test_store.py -k "not million"
+
+# Sweeps that are killed, run twice at once, on a cluster or on a full disk; CIFAR-10 without data.
 sweeps: $(INSTALLED)
-	$(LEG) $(SWEEPS)
+	$(LEG) $(SWEEPS) -m "not data"
 
 # A CPU without vector instructions.
 generic: $(INSTALLED)
@@ -83,6 +100,17 @@ without-numba: $(INSTALLED)
 gpu: $(GPU_INSTALLED)
 	OMP_NUM_THREADS=1 MPGD_NO_SKIPS=all $(GPU_RUN) $(GPU_VENV)/bin/python -m pytest \
 		-n $(TEST_WORKERS) --dist worksteal tests/optim/test_gpu_code.py tests/optim/test_triton.py
+
+# The lowest versions that pyproject.toml promises and no extra: imports, examples, the update. Left
+# out are tests that ask for an extra; those of test_update.py that do are skipped and say so.
+lowest: $(LOWEST_INSTALLED)
+	OMP_NUM_THREADS=1 MPGD_NO_SKIPS= $(LOWEST_VENV)/bin/python -m pytest -n $(TEST_WORKERS) \
+		--dist worksteal tests/test_layers.py tests/optim/test_update.py \
+		-k "not extra and not waits and not mpgd_lab and not limits.paths and not engines.compiled"
+
+# Other Pythons, where they are found; torch has builds for some of them only, so it is not asked for.
+pythons:
+	$(PYTHON) -m tools.pythons 3.12 3.13 3.14
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks --write benchmarks/README.md
@@ -118,5 +146,13 @@ $(CLIENTS_INSTALLED): pyproject.toml constraints.txt constraints-clients.txt
 		pytest pytest-timeout pytest-xdist
 	touch $@
 
+$(LOWEST_INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(LOWEST_VENV)
+	$(LOWEST_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
+		$$(sed -n '/^dependencies = /{s/.*\[//; s/\].*//; s/[",]//g; s/>=/==/g; p}' pyproject.toml)
+	$(LOWEST_VENV)/bin/python -m pip install $(PIP_OPTIONS) --no-deps --editable .
+	$(LOWEST_VENV)/bin/python -m pip install $(PIP_OPTIONS) pytest pytest-timeout pytest-xdist
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(JAX_VENV) $(GPU_VENV) $(CLIENTS_VENV) results site
+	rm -rf $(VENV) $(JAX_VENV) $(GPU_VENV) $(CLIENTS_VENV) $(LOWEST_VENV) .venv-3.* results site

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from mpgd_lab.store import Record, Run
-from mpgd_lab.studies.limit.further import of_paths
-from mpgd_lab.studies.limit.further_section import FROM, rate
+from mpgd_lab.studies.limit.extensions import of_paths
+from mpgd_lab.studies.limit.extensions_section import FROM, rate
 from mpgd_lab.studies.limit.runs import FULL, LOSSES
 
 

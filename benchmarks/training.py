@@ -25,7 +25,7 @@ from mpgd_lab.nets.layout import Layout, mean_square
 from mpgd_lab.runner import split as batches
 from mpgd_lab.store import Run
 from mpgd_lab.studies.airfoil import runs as airfoil
-from mpgd_lab.studies.airfoil.training import largest
+from mpgd_lab.studies.airfoil.training import max_batch
 
 ITERATES: Final = 10_000
 SEEDS: Final = range(1, 6)
@@ -87,7 +87,7 @@ def batch() -> list[Run]:
         for run in airfoil.tasks("corrected", SEEDS)
         if run.hyperparameters["noise"] == "chaotic"
     ]
-    return batches(runs, largest)[0]
+    return batches(runs, max_batch)[0]
 
 
 def one_run(rounds: int) -> Table:

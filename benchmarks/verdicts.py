@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import levy_stable
 
-from mpgd_lab.statistics import Verdict, corrected, interval, paired, worst_of
+from mpgd_lab.statistics import Verdict, holm_corrected, interval, paired_difference, worst_of
 
 SEEDS: Final = (5, 8, 20, 100)
 SCHEMES: Final = 6
@@ -57,9 +57,11 @@ def words_of(outcomes: Outcomes) -> set[str]:
     rows = [dict(enumerate(row)) for row in outcomes]
     worst = worst_of(rows, "lower")
     claims = (
-        Verdict("", "lower", paired(row, rival, worst)) for row in rows[2:] for rival in rows[:2]
+        Verdict("", "lower", paired_difference(row, rival, worst))
+        for row in rows[2:]
+        for rival in rows[:2]
     )
-    return {verdict.word for verdict in corrected(claims)}
+    return {verdict.word for verdict in holm_corrected(claims)}
 
 
 def coverage(law: Law, seeds: int, samples: int) -> float:

@@ -24,12 +24,12 @@ from typing import Final
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from tests.noise.integer_reference import Reference
 
 from mpgd import ChaoticNoise
 from mpgd.noise import NoiseState
 from mpgd.noise.counter_hash import make_key, step_key
 from mpgd.noise.engines import fused
+from tests.noise.integer_reference import Reference
 
 GAMMAS: Final = (0.52, 0.6, 0.75, 0.9, 0.99)
 SIGNS: Final = ("fresh", "product")
@@ -71,7 +71,7 @@ def engine(name: str, gamma: float, signs: str, count: int, steps: int) -> Itera
         yield from jax_engine(gamma, signs, count, steps)
         return
     kind = "numba" if name == "numba" else "torch"
-    noise = ChaoticNoise(gamma, BETA, signs, engine=kind)
+    noise = ChaoticNoise(gamma, BETA, signs=signs, engine=kind)
 
     def step(state: NoiseState) -> NoiseState:
         return noise.step(state, dtype=torch.float32)[1]

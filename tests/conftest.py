@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from mpgd.noise.engines import has_numba
+from mpgd.noise.engines import has_cpu
 
 if TYPE_CHECKING:
     from mpgd_lab.lab.server import Lab
 
-NEEDS_NUMBA = re.compile(r"needs? numba\b.*: pip install")  # our own ImportErrors
-OWN_LEG = ": make gpu"  # a skip that says so runs there, where MPGD_NO_SKIPS is "all"
+NEEDS_KERNELS = re.compile(r"needs? compiled kernels")  # our own ImportErrors
+OWN_LEG = re.compile(": make (gpu|data)")  # such a test runs there, where MPGD_NO_SKIPS is "all"
+IMPOSSIBLE = re.compile("below a folder with a space")  # no fault of the machine
 LEVEL = 1e-4 / 40  # of one statistical check: 1e-4 in all, over at most 40 of them
 
 
@@ -38,8 +39,16 @@ def data_folder() -> Path:
     """Return the folder of the real data sets, or skip."""
     folder = os.environ.get("MPGD_DATA")
     if not folder:
-        pytest.skip("MPGD_DATA is not set: it names the folder with the data sets")
+        pytest.skip("MPGD_DATA does not name the folder of the data sets: make data")
     return Path(folder)
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that need the data sets."""
+    for item in items:
+        if "data_folder" in getattr(item, "fixturenames", ()):
+            item.add_marker("data")
 
 
 @pytest.fixture(scope="module")
@@ -57,14 +66,21 @@ def lab() -> Iterator[Lab]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):  # type: ignore[no-untyped-def]
-    """Skip what asks for an absent numba; turn skips into failures where MPGD_NO_SKIPS is set."""
+    """Skip what asks for absent kernels; turn skips into failures where MPGD_NO_SKIPS is set.
+
+    Tests that have a leg of their own share one line of the summary.
+    """
     report = yield
     problem = call.excinfo.value if call.excinfo else None
-    if report.failed and not has_numba() and NEEDS_NUMBA.search(str(problem)):
+    if report.failed and not has_cpu() and NEEDS_KERNELS.search(str(problem)):
         report.outcome = "skipped"
         report.longrepr = (str(item.path), item.location[1], f"Skipped: {problem}")
-    wish = os.environ.get("MPGD_NO_SKIPS")
-    if report.skipped and wish and (wish == "all" or OWN_LEG not in str(report.longrepr)):
+    wish, is_elsewhere = os.environ.get("MPGD_NO_SKIPS"), OWN_LEG.search(str(report.longrepr))
+    if report.skipped and is_elsewhere:
+        report.longrepr = ("tests", None, report.longrepr[2])
+    if IMPOSSIBLE.search(str(report.longrepr)):
+        return report
+    if report.skipped and wish and (wish == "all" or not is_elsewhere):
         report.outcome = "failed"
         report.longrepr = f"skipped where nothing may be: {report.longrepr}"
     return report

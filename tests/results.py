@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mpgd_lab.catalogue import EXPERIMENTS, PROTOCOLS, catalogue, load
-from mpgd_lab.report.page import shown
+from mpgd_lab.report.page import studies_with_section
 from mpgd_lab.runner import split
 from mpgd_lab.store import Run, Store
 from mpgd_lab.studies.cifar10.runs import TINY
@@ -38,7 +38,7 @@ SMALL: dict[str, tuple[Any, ...]] = {  # sizes, where the paper's are too large 
     "levels": (LevelsSize(seeds=3, fresh=3, paths=3),),
     "steps": (100,),
 }
-PARTS = tuple(study.name for study in shown(catalogue()))
+PARTS = tuple(study.name for study in studies_with_section(catalogue()))
 Made = tuple[dict[str, Any], dict[str, Any]]
 
 
@@ -55,7 +55,7 @@ def fill(folder: Path, names: Container[str] = EXPERIMENTS) -> Store:
 def real(name: str) -> Iterator[tuple[Run, Any, Any]]:
     """Yield the runs of an experiment with their results."""
     study = load(name)
-    for batch in split(runs_of(name), study.largest):
+    for batch in split(runs_of(name), study.max_batch):
         yield from study.train(batch)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from scipy.stats import kstest, norm
-from tests.conftest import LEVEL
 
 from mpgd import counter
+from tests.conftest import LEVEL
 
 FUNCTIONS = [counter.bits, counter.uniform, counter.normal]
 
@@ -38,3 +38,9 @@ def test_a_dtype_must_be_floating() -> None:
         counter.normal(torch.empty(2), seed=0, step=0, dtype=torch.int64)
     with pytest.raises(ValueError, match="step must be"):
         counter.bits(torch.empty(2), seed=0, step=-1)
+
+
+def test_normal_numbers_in_float16_are_those_of_float32_rounded() -> None:
+    x = torch.empty(10_000)
+    wide = counter.normal(x, seed=1, step=0)
+    assert torch.equal(counter.normal(x, seed=1, step=0, dtype=torch.float16), wide.half())

@@ -13,15 +13,16 @@ import pytest
 import yaml
 
 from mpgd.optim import PerturbationWarning
-from mpgd_lab import cli, endings
+from mpgd_lab import cli, exit_codes
 from mpgd_lab.catalogue import EXPERIMENTS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 NOTEBOOKS = [f"examples/{path.stem}.md" for path in (ROOT / "examples").glob("*.ipynb")]
-FOLDERS = ("optim", "noise", "maps", "limits", "curvature", "theory")
+FOLDERS = ("optim", "noise", "stable", "maps", "limits", "curvature", "theory")
 EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+NAMED_FILE = re.compile(r"`(\w+/[\w/]*\.py)`")
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+|(?<![\w-])-o\b")
 EVERYWHERE = {"--help", "--version"}
@@ -100,7 +101,7 @@ def options(text: str) -> set[str]:
 
 def test_the_page_of_the_command_line_has_every_experiment_code_and_variable() -> None:
     assert all(f"| `{name}` |" in section("reproduce") for name in EXPERIMENTS)
-    codes = (cli.OK, cli.FAILED, cli.USAGE, cli.INTERRUPTED, cli.UNREAD, endings.TERMINATED)
+    codes = (cli.OK, cli.FAILED, cli.USAGE, cli.INTERRUPTED, cli.PIPE_CLOSED, exit_codes.TERMINATED)
     assert all(f"| {code} |" in COMMAND_LINE for code in codes)
     variables = re.findall(r"MPGD_[A-Z]+|NO_COLOR", cli.HELP)
     assert variables
@@ -118,3 +119,10 @@ def test_the_noise_command_prints_what_the_page_shows(capsys: pytest.CaptureFixt
     command, shown = section("noise").split("```console\n$ ")[1].split("```")[0].split("\n", 1)
     assert cli.main(shlex.split(command)[1:]) == cli.OK
     assert capsys.readouterr().out == shown
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+def test_files_that_a_page_names_exist(page: Path) -> None:
+    places = (ROOT, ROOT / "src", ROOT / "src" / "mpgd")
+    named = set(NAMED_FILE.findall(page.read_text()))
+    assert {name for name in named if not any((place / name).exists() for place in places)} == set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from tests.findings import ROW, findings, mistakes, numbers
 
 ROOT = Path(__file__).parents[1]

@@ -87,7 +87,7 @@ def test_imports_point_to_earlier_layers() -> None:
         ("from mpgd_lab import report", "mpgd.theory.tails.index", True),
         ("import mpgd_lab.store", "mpgd", True),
         ("from mpgd.maps.thaler import ThalerMap\nimport numpy", "mpgd.noise.chaotic", False),
-        ("from mpgd.noise.engines import fused", "mpgd.noise.chaotic", False),
+        ("from mpgd.noise.engines import tensor", "mpgd.noise.chaotic", False),
         ("from mpgd import maps, ThalerMap, __version__", "mpgd_lab.cli", False),
         ("from mpgd_lab.report import write", "mpgd_lab.cli", False),
     ],
@@ -98,7 +98,7 @@ def test_an_import_that_points_the_wrong_way_is_found(
     assert bool(wrong_imports(source, module)) == is_wrong
 
 
-def test_a_folder_holds_few_files_each_with_a_name_of_its_own() -> None:
+def test_a_file_name_occurs_once_in_a_package() -> None:
     """But for the four that every study has."""
     usual = {"__init__", "runs", "training", "section", "figure"}
     for package in ("mpgd", "mpgd_lab"):
@@ -122,6 +122,11 @@ def test_import_mpgd_waits_with_torch_until_a_name_is_used() -> None:
     assert "torch" in loaded_by("from mpgd import MPGD")
 
 
+def test_maps_and_stable_laws_need_no_torch() -> None:
+    assert "torch" not in loaded_by("from mpgd import ThalerMap, StableLaw, maps, stable")
+    assert "torch" in loaded_by("from mpgd import StableLaw; StableLaw(1.5).sample(2)")
+
+
 def test_public_names_load_no_extra() -> None:
     loaded = loaded_by("from mpgd import *")
     assert {"torch", "numpy"} <= loaded
@@ -142,8 +147,8 @@ def test_all_is_complete() -> None:
     """What type checkers see is what is there at run time."""
     assert len(set(mpgd.__all__)) == len(mpgd.__all__)
     tree = ast.parse((SOURCE / "mpgd" / "__init__.py").read_text())
-    froms = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    seen = {a.name for node in froms if str(node.module).startswith("mpgd") for a in node.names}
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    seen = {a.name for node in imports if str(node.module).startswith("mpgd") for a in node.names}
     assert seen == set(mpgd.__all__)
     assert seen <= set(dir(mpgd))
 

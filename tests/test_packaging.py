@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -9,6 +10,8 @@ import tarfile
 import tomllib
 import venv
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,7 +29,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run a command in a folder outside the repository, without its paths."""
-    environment = {"PATH": "/usr/bin:/bin", "HOME": str(cwd), "MPGD_CACHE": str(cwd / "cache")}
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(cwd), "LANG": "C"}
     return subprocess.run(
         list(map(str, command)), cwd=cwd, env=environment, capture_output=True, text=True
     )
@@ -45,52 +48,69 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return wheel, archive
 
 
-@pytest.fixture(scope="module")
-def empty(built: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return an environment that holds the wheel and nothing else."""
-    folder = tmp_path_factory.mktemp("empty")
+def pip(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run our pip without an index."""
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *map(str, arguments)]
+    environment = os.environ | {"PIP_NO_INDEX": "1"}
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module", params=["wheel", "sdist"])
+def empty(
+    request: pytest.FixtureRequest,
+    built: tuple[Path, Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """Return a folder, with a space and an umlaut, of an environment that holds mpgd alone."""
+    folder = tmp_path_factory.mktemp("ganz für sich")
+    wheel = built[0]
+    if request.param == "sdist":
+        made = ("--no-deps", "--no-build-isolation", "--wheel-dir", folder)
+        assert pip("wheel", *made, built[1]).returncode == 0
+        (wheel,) = folder.glob("*.whl")
     venv.create(folder / "venv", with_pip=False)
-    python = str(folder / "venv" / "bin" / "python")
-    pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check"]
-    subprocess.run(
-        [*pip, "install", "--quiet", "--no-deps", "--no-index", str(built[0])], check=True
-    )
+    done = pip("--python", folder / "venv/bin/python", "install", "--no-deps", wheel)
+    assert done.returncode == 0, done.stderr
     return folder
 
 
-def lend(folder: Path) -> None:
+@contextmanager
+def lent(folder: Path) -> Iterator[None]:
     """Let an environment see torch and the rest of ours, but not the mpgd that is there."""
     (site,) = (folder / "venv" / "lib").glob("python*/site-packages")
     (site / "lent.pth").write_text(f"{Path(torch.__file__).parents[1]}\n")
+    yield
+    (site / "lent.pth").unlink()
 
 
 def test_version_and_short_help_need_nothing_else(empty: Path) -> None:
     """Not even torch and numpy, which are not there."""
-    for command in ([empty / "venv/bin/mpgd"], [empty / "venv/bin/python", "-m", "mpgd"]):
+    for command in ([empty / "venv/bin/mpgd"], [empty / "venv/bin/python", "-m", "mpgd_lab"]):
         assert run(*command, "--version", cwd=empty).stdout == f"mpgd {mpgd.__version__}\n"
         for asked in ([], ["--help"], ["-h"]):
             shown = run(*command, *asked, cwd=empty)
             assert shown.returncode == 0
             assert 'pip install "mpgd[lab]"' in shown.stdout
-    refused = run(empty / "venv/bin/mpgd", "noise", cwd=empty)
+    refused = run(empty / "venv/bin/mpgd", "reproduce", cwd=empty)
     assert refused.returncode == 1
+    assert refused.stderr == 'mpgd reproduce needs the extra `lab`: pip install "mpgd[lab]"\n'
 
 
 def test_the_command_of_a_missing_extra_needs_no_index_that_has_mpgd(empty: Path) -> None:
     """In a clone too: pip takes the mpgd that is installed and adds what the extra needs."""
-    python = str(empty / "venv" / "bin" / "python")
-    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--no-index", "mpgd[lab]"]
-    done = subprocess.run(pip, capture_output=True, text=True, cwd=empty)
+    done = pip("--python", empty / "venv/bin/python", "install", "mpgd[lab]")
     assert "Requirement already satisfied: mpgd[lab]" in done.stdout
     assert re.search(r"No matching distribution found for (?!mpgd)", done.stderr)  # what it lacks
 
 
 def test_what_is_installed_is_the_wheel_and_it_works(empty: Path) -> None:
-    lend(empty)
-    code = "import mpgd; mpgd.MPGD; print(mpgd.__file__)"
-    shown = run(empty / "venv/bin/python", "-c", code, cwd=empty)
-    assert Path(shown.stdout.strip()).is_relative_to(empty), shown.stderr
-    facts = run(empty / "venv/bin/mpgd", "info", "--json", cwd=empty)
+    code = "import sys, mpgd; mpgd.MPGD; print('mpgd_lab' in sys.modules, mpgd.__file__)"
+    with lent(empty):
+        shown = run(empty / "venv/bin/python", "-c", code, cwd=empty)
+        facts = run(empty / "venv/bin/mpgd", "info", "--json", cwd=empty)
+    has_lab, place = shown.stdout.strip().split(maxsplit=1)
+    assert has_lab == "False"
+    assert Path(place).is_relative_to(empty)
     assert facts.returncode == 0, facts.stderr
     assert f'"mpgd": "{mpgd.__version__}"' in facts.stdout
 
@@ -101,8 +121,7 @@ def test_the_wheel_has_all_modules_the_page_of_the_lab_and_the_licence(
     names = zipfile.ZipFile(built[0]).namelist()
     source = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src").rglob("*.py")}
     assert source <= set(names)
-    assert "mpgd/lab/page/index.html" in names
-    assert "mpgd/py.typed" in names
+    assert {"mpgd/py.typed", "mpgd_lab/py.typed", "mpgd_lab/lab/page/index.html"} <= set(names)
     assert any(name.endswith("LICENSE") for name in names)
     assert not [name for name in names if name.startswith("tests")]
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from mpgd_lab.archive import PUBLISHED, unpack
 from mpgd_lab.content.blocks import Plate
-from mpgd_lab.report.drawing import whole
+from mpgd_lab.report.svg import svg_file
 from mpgd_lab.studies.escape.section import pictures
 from mpgd_lab.studies.limit.section import figures
 
@@ -55,5 +55,5 @@ if __name__ == "__main__":
         print(draw(theme))
     for name, plate in plates().items():
         file = FIGURES / f"{name}.svg"
-        file.write_text(whole(plate))
+        file.write_text(svg_file(plate))
         print(file)

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
         trajectory_dimension,
     )
 else:
-    _FOLDERS = ("maps", "noise", "stable", "optim", "limits", "curvature", "theory")
+    # The first two need no torch, so their names are found before a folder that loads it.
+    _FOLDERS = ("maps", "stable", "noise", "optim", "limits", "curvature", "theory")
     _MOVED = {  # names that were here before: the folder that has them now
         "CurvatureTracker": "curvature",
         "NoiseState": "noise",

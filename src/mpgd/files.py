@@ -1,6 +1,6 @@
 """Files that a reader sees whole or not at all: written beside their place, synced, renamed.
 
-Two processes may write the same file at once: whoever renames last leaves a whole one. A writer
+Two processes may write the same file at once: the last rename leaves a whole one. A writer
 that is killed leaves its temporary file behind. The kernel gives up a dead process's locks, so a
 temporary file that can be locked has no writer any more, and the next process that writes into
 the folder takes it away.
@@ -8,15 +8,17 @@ the folder takes it away.
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
 import re
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from stat import S_ISREG
-from typing import IO, Final
+from typing import IO, Final, TypeVar
 
 try:
     import fcntl
@@ -25,14 +27,61 @@ except ImportError:  # a system without these locks keeps what a killed writer l
 
 TEMPORARY: Final = ".tmp"
 LEFT: Final = re.compile(rf".+-[0-9a-f]{{32}}{re.escape(TEMPORARY)}")  # names that `_begin` gives
+Table = TypeVar("Table")
 
 
-def cache_folder() -> Path:
-    """Return the folder of tables and downloads: ``MPGD_CACHE``, else in the user's cache."""
+def cache_folder() -> Path | None:
+    """Return the folder of tables and downloads, or None for a user without a home folder.
+
+    It is ``MPGD_CACHE``, else ``mpgd`` in ``XDG_CACHE_HOME``, else ``mpgd`` in ``~/.cache``.
+    """
     if folder := os.environ.get("MPGD_CACHE"):
         return Path(folder)
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "mpgd"
+    if base := os.environ.get("XDG_CACHE_HOME"):
+        return Path(base) / "mpgd"
+    try:
+        return Path.home() / ".cache" / "mpgd"
+    except RuntimeError:  # a user id without an entry, as containers have them
+        return None
+
+
+def through_cache(
+    name: str,
+    load: Callable[[Path], Table | None],
+    compute: Callable[[], Table],
+    save: Callable[[IO[bytes], Table], object],
+) -> Table:
+    """Return a table from the cache, else compute it and keep it there.
+
+    A cache that cannot be written is no error: a line in the log says so, once in a process.
+
+    Args:
+        name: of its file.
+        load: reads the table from a file, or returns None where it is missing or damaged.
+        compute: makes the table.
+        save: writes a table to an open file.
+    """
+    folder = cache_folder()
+    table = load(folder / name) if folder else None
+    if table is None:
+        table = compute()
+        try:
+            if folder is None:
+                raise OSError(errno.ENOENT, "this user has no home folder")
+            folder.mkdir(parents=True, exist_ok=True)
+            write_whole(folder / name, lambda file: save(file, table))
+        except OSError as problem:
+            warn_once(
+                f"tables cannot be kept in {folder or 'a cache'} ({problem.strerror}), so every "
+                "process computes them; set MPGD_CACHE to a folder that can be written"
+            )
+    return table
+
+
+@cache
+def warn_once(text: str) -> None:
+    """Log a warning, the same one only once in a process."""
+    logging.getLogger("mpgd").warning(text)
 
 
 def write_whole(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> None:
@@ -59,9 +108,11 @@ def write_whole(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> N
                 file.write(content)
             file.flush()
             os.fsync(file.fileno())
-            if fcntl:  # while it is ours: once closed, somebody might take it away
+            # Renamed while it is locked: once closed, another process might clear it.
+            if fcntl:
                 os.replace(file.name, path)
-        if not fcntl:  # there an open file cannot be renamed
+        # Without fcntl (Windows) an open file cannot be renamed.
+        if not fcntl:
             os.replace(file.name, path)
     except BaseException:
         Path(file.name).unlink(missing_ok=True)
@@ -128,7 +179,7 @@ def _clear_once(folder: Path) -> None:
 
 
 def _begin(path: Path) -> IO[bytes]:
-    """Return a new temporary file that nobody else may take away while it is open."""
+    """Return a new temporary file, locked so that no other process clears it while it is open."""
     while True:
         name = f"{path.stem[:16]}-{uuid.uuid4().hex}{TEMPORARY}"
         file = path.with_name(name).open("xb")

@@ -2,7 +2,8 @@
 
     store, archive        results on disk, one by one or in one file
     statistics            tests, intervals and verdicts
-    data/, nets/, banks/  data sets, many small nets as one, the noise of many runs at once
+    data/, nets/          data sets, many small nets as one
+    perturbations/        the noise of many runs at once
     batched_training      the loop in which many runs descend together
     schemes, experiment   a row of a table and a study, as values
     runner/               the loop of a study: train the runs the store lacks, print tables

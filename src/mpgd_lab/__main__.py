@@ -28,9 +28,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments == ["--version"]:
         print(f"mpgd {__version__}")
         return 0
-    if find_spec("tyro") is None and arguments in ([], ["-h"], ["--help"]):
-        print(HELP, end="")
-        return 0
+    if find_spec("tyro") is None:
+        if arguments in ([], ["-h"], ["--help"]):
+            print(HELP, end="")
+            return 0
+        needs = f'mpgd {arguments[0]} needs the extra `lab`: pip install "mpgd[lab]"'
+        print(needs, file=sys.stderr)
+        return 1
     try:
         from mpgd_lab import cli
     except KeyboardInterrupt:  # while tyro and numpy are imported, a second at most

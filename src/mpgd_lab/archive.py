@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mpgd.files import write_whole
-from mpgd_lab.schema import form
+from mpgd_lab.schema import form_problem
 from mpgd_lab.store import RESULTS, Record, Store, record_of
 
 FORMAT: Final = "mpgd-records-1"
@@ -43,8 +43,8 @@ def pack(records: Sequence[Record], file: Path) -> None:
         [(True, {'ks': 0.02}, {})]
     """
     head = {"format": FORMAT, "records": len(records), "thinned": THINNED}
-    every = (head, *map(_body, records))
-    lines = (json.dumps(each, separators=(",", ":")) for each in every)
+    objects = (head, *map(_body, records))
+    lines = (json.dumps(each, separators=(",", ":")) for each in objects)
     write_whole(file, lzma.compress("\n".join(lines).encode() + b"\n"))
 
 
@@ -92,7 +92,7 @@ def restore(store: Store, experiments: Collection[str], file: Path = PUBLISHED) 
     """
     count = 0
     for record in unpack(file):
-        if why := form(record):
+        if why := form_problem(record):
             raise ValueError(f"{file} is no file of records: {why}")
         wanted = record.run.experiment in experiments and record.run.is_current
         if wanted and store.load(record.run) is None:

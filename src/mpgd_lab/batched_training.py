@@ -1,12 +1,12 @@
-"""Many runs of one shape trained at once, each perturbed as it asks and as it would be alone.
+"""Batched training: many runs of one shape at once, each with its own perturbation.
 
     x' = x - eta grad(x) - m x + n,     m = mu eta^gamma v1,     n = sigma eta^gamma v2
 
 The parameters of all runs are one matrix (run, element). A run's hyperparameters name its noise,
-see `banks.bank`; with ``batch`` it descends on random mini-batches of that size.
-Noise does not depend on who trains beside a run, in bits; parameters do not to rounding, which
-only in float64 stays small. torch cuts large products among its threads, which changes the last
-bits: so a run is trained on one thread, whoever trains it.
+see `perturbations.batched`; with ``batch`` it descends on random mini-batches of that size.
+The noise of a run is bit-identical whatever the batch holds; its parameters are equal up to
+rounding, which stays small only in float64. torch splits large products among its threads, which
+changes the last bits, so every run is trained on one thread.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,24 +17,24 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from mpgd.noise.engines import has_numba
 from mpgd.optim.update import descended
-from mpgd_lab.banks.bank import Shapes, Source, perturbations
 from mpgd_lab.data.sources import Split
 from mpgd_lab.nets.backprop import IN_PLACE, Backpropagation
 from mpgd_lab.nets.layout import Examples, Layout, Loss, gradients, mean_square
+from mpgd_lab.nets.shallow import is_available, shallow_gradient
+from mpgd_lab.perturbations.batched import Shapes, Source, perturbations
 from mpgd_lab.store import Run
 
 Gradient = Callable[[Tensor], tuple[Tensor, Tensor]]
-Found = tuple[dict[str, Any], dict[str, Any]]  # metrics, curves
+Outcome = tuple[dict[str, Any], dict[str, Any]]  # metrics, curves
 Result = tuple[Run, Mapping[str, Any], Mapping[str, Any]]
 
-MOMENTS: Final = 50  # of a curve
+MOMENTS: Final = 50  # points of a curve
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What is trained."""
+    """A training problem."""
 
     layout: Layout  # the shape of the nets
     split: Split  # the data, in the precision of the training
@@ -43,18 +43,18 @@ class Problem:
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
-    """What a training leaves."""
+class TrainedBatch:
+    """The result of training a batch."""
 
     before: Tensor  # parameters before the last step, (run, element)
     after: Tensor  # parameters after it
-    moments: list[int]  # the steps at which the curve was taken
-    curve: Tensor  # what ``gradient`` returned beside the gradient at those steps, (moment, run)
+    moments: list[int]  # the steps at which the curve has points
+    curve: Tensor  # the monitored value at those steps, (moment, run)
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Keep torch to one thread meanwhile: bits do not follow the machine, nor who trains.
+    """Restrict torch to one thread, so that bits do not depend on the machine.
 
     Examples:
         >>> with one_thread():
@@ -69,7 +69,7 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def train(problem: Problem, runs: Sequence[Run]) -> Trained:
+def train(problem: Problem, runs: Sequence[Run]) -> TrainedBatch:
     """Train one net for every run; they share ``eta``, ``steps``, ``stop`` and ``batch``."""
     layout, dtype = problem.layout, problem.split.x_train.dtype
     x = layout.initial([run.seed for run in runs], problem.start).to(dtype)
@@ -80,13 +80,13 @@ def train(problem: Problem, runs: Sequence[Run]) -> Trained:
 
 def descend(
     x: Tensor, runs: Sequence[Run], shapes: Shapes, gradient: Gradient, layout: Layout | None = None
-) -> Trained:
+) -> TrainedBatch:
     """Take all steps of all runs from ``x`` (run, element), whose tensors have these ``shapes``.
 
-    ``gradient`` returns a number to watch (run,) and the gradients (run, element). ``layout`` is
-    that of the nets, if they are nets; only the authors' Gaussian asks.
+    ``gradient`` returns a value to monitor (run,) and the gradients (run, element). ``layout`` is
+    that of the nets, if there are any; only the authors' Gaussian needs it.
     """
-    h = common(runs)
+    h = common_settings(runs)
     eta, steps, stop = h["eta"], h["steps"], h["stop"] or h["steps"]
     sources = perturbations(runs, shapes, x.dtype, layout)
     noise = _Perturbation(x, sources) if sources else None
@@ -96,24 +96,24 @@ def descend(
         m, n = noise.next() if noise and k < stop else (None, None)
         return descended(x, g, eta, m, n)
 
-    for k, (following, watched) in enumerate(walk(x, gradient, step, steps)):
+    for k, (following, watched) in enumerate(iterate_steps(x, gradient, step, steps)):
         if k % every == 0 or k == steps - 1:
             moments.append(k)
             curve.append(watched)
         before, x = x, following
-    return Trained(before, x, moments, torch.stack(curve))
+    return TrainedBatch(before, x, moments, torch.stack(curve))
 
 
-def walk(
+def iterate_steps(
     x: Any,
     gradient: Callable[[Any], tuple[Any, Any]],
     step: Callable[[Any, Any, int], Any],
     steps: int,
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield after every step where it led, and what was watched before it.
+    """Yield x after every step, and the value monitored before it.
 
-    ``gradient`` returns what is watched, and the gradient; ``step`` returns x' from x, the gradient
-    and the number of the step.
+    ``gradient`` returns the monitored value and the gradient; ``step`` returns x' from x, the
+    gradient and the number of the step.
     """
     for k in range(steps):
         watched, g = gradient(x)
@@ -121,8 +121,8 @@ def walk(
         yield x, watched
 
 
-def common(runs: Sequence[Run]) -> dict[str, Any]:
-    """Return the settings all runs share; runs that do not share them are an error."""
+def common_settings(runs: Sequence[Run]) -> dict[str, Any]:
+    """Return the settings of the batch; runs that differ in them are an error."""
     names = ("eta", "steps", "stop", "batch")
     shared = [{name: run.hyperparameters.get(name) for name in names} for run in runs]
     if any(other != shared[0] for other in shared):
@@ -145,7 +145,7 @@ class _Perturbation:
 
 
 def _place(rows: Tensor) -> slice | Tensor:
-    """Return neighbouring rows as a slice, which is quicker."""
+    """Return contiguous rows as a slice, which is faster to index."""
     first, last = int(rows[0]), int(rows[-1])
     return slice(first, last + 1) if last - first + 1 == len(rows) else rows
 
@@ -159,7 +159,7 @@ def full_batch(problem: Problem) -> Gradient:
 
 
 def mini_batch(problem: Problem, runs: Sequence[Run]) -> Gradient:
-    """Return the gradient on a mini-batch of each run's own."""
+    """Return the gradient on mini-batches, drawn for each run from its seed."""
     split, size = problem.split, runs[0].hyperparameters["batch"]
     batches = [minibatches(run.seed, len(split.x_train), size) for run in runs]
     gradient = gradient_of(problem, size)
@@ -177,8 +177,6 @@ def gradient_of(
     """Return the gradient in closed form where we have one, else by autograd."""
     layout, loss, dtype = problem.layout, problem.loss, problem.split.x_train.dtype
     if is_shallow(layout, loss, dtype):
-        from mpgd_lab.nets.shallow import shallow_gradient
-
         return shallow_gradient
     if IN_PLACE.keys() >= set(layout.activations):
         return Backpropagation(layout, loss, examples, dtype)
@@ -189,11 +187,11 @@ def is_shallow(layout: Layout, loss: Loss, dtype: torch.dtype) -> bool:
     """Return whether the compiled gradient of `nets.shallow` can be used here."""
     one_layer = len(layout.widths) == 3 and layout.widths[-1] == 1
     functions = (layout.hidden, layout.output, loss) == (torch.relu, None, mean_square)
-    return one_layer and functions and dtype == torch.float64 and has_numba()
+    return one_layer and functions and dtype == torch.float64 and is_available()
 
 
 def minibatches(seed: int, count: int, size: int) -> Iterator[Tensor]:
-    """Yield the examples of each step for ever: a new random order for every pass."""
+    """Yield the examples of each step without end: a new random order for every epoch."""
     generator = torch.Generator().manual_seed(seed)
     while True:
         order = torch.randperm(count, generator=generator)

@@ -10,8 +10,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from mpgd.parameters import check_choice
-
 if TYPE_CHECKING:
     from mpgd_lab.experiment import Experiment
 
@@ -51,21 +49,6 @@ EXPERIMENTS: Final = {
 }
 PROTOCOLS: Final = ("text", "corrected", "released")
 USUAL: Final = ("corrected", "released")  # those that are run where none is named
-
-
-def check_protocol(name: str) -> str:
-    """Return a protocol's name, or raise; ``paper`` is what ``corrected`` was called once.
-
-    Examples:
-        >>> check_protocol("text")
-        'text'
-    """
-    if name == "paper":
-        raise ValueError(
-            "protocol 'paper' is now 'corrected' (fresh signs); 'text' is the paper to the letter"
-        )
-    check_choice("protocol", name, PROTOCOLS)
-    return name
 
 
 def find(names: Sequence[str]) -> list[str]:

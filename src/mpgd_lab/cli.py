@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import mpgd
 from mpgd.files import cache_folder, check_place
-from mpgd.parameters import check_integer
-from mpgd_lab.catalogue import EXPERIMENTS, PROTOCOLS, USUAL, check_protocol, find, load
-from mpgd_lab.endings import (
+from mpgd.parameters import check_choice, check_integer
+from mpgd_lab.catalogue import EXPERIMENTS, PROTOCOLS, USUAL, find, load
+from mpgd_lab.exit_codes import (
     FAILED,
     INTERRUPTED,
     OK,
-    UNREAD,
+    PIPE_CLOSED,
     USAGE,
     UsageError,
     fail,
@@ -39,10 +39,7 @@ from mpgd_lab.terminal import Terminal, show
 
 if os.environ.get("NO_COLOR"):  # which tyro does not know, but it reads this when imported
     os.environ["PYTHON_TYRO_ANSI_CODES"] = "False"
-try:
-    import tyro
-except ImportError:
-    sys.exit('mpgd: the command line needs tyro: pip install "mpgd[lab]"')
+import tyro
 
 if TYPE_CHECKING:
     from mpgd_lab.experiment import Experiment
@@ -123,13 +120,15 @@ class Reproduce:
     @property
     def protocols(self) -> tuple[str, ...]:
         """The protocols to run, in their usual order."""
-        asked = [check_protocol(name) for part in self.protocol for name in part.split(",")]
+        asked = [name for part in self.protocol for name in part.split(",")]
+        for name in asked:
+            check_choice("protocol", name, PROTOCOLS)
         return tuple(name for name in PROTOCOLS if name in asked) or USUAL
 
     def run(self) -> None:
         """Run the experiments one after the other, and write the report."""
         from mpgd_lab.archive import restore
-        from mpgd_lab.plan import announce, check_options, must_compile
+        from mpgd_lab.plan import check_options, must_compile, plan_studies
         from mpgd_lab.runner import Context, reproduce
 
         began, left_out = time.perf_counter(), {}
@@ -142,14 +141,14 @@ class Reproduce:
             check_options(studies, context)
         context.store.check_writable()
         if not self.names:
-            found = {study.name: study.lacks(self.data) for study in studies}
+            found = {study.name: study.reason_to_skip(self.data) for study in studies}
             left_out = {name: reason for name, reason in found.items() if reason}
             studies = [study for study in studies if study.name not in left_out]
         if self.published:
             terminal.say("unpacking the results that come with the package, one file for each run")
             taken = restore(context.store, {name for study in studies for name in study.uses})
             terminal.say(f"{taken:,} runs taken from the results that come with the package")
-        dues = announce(studies, context)
+        dues = plan_studies(studies, context)
         terminal.plan(dues)
         if any(due.runs for due in dues) and must_compile():
             terminal.say("numba compiles for this machine first, once; half a minute or so")
@@ -279,13 +278,14 @@ class Info:
 
         from mpgd.noise.engines import has_numba, has_triton
 
-        data = Path(os.environ.get("MPGD_DATA") or cache_folder() / "data")
+        cache, named = cache_folder(), os.environ.get("MPGD_DATA")
+        data = Path(named) if named else cache and cache / "data"
         extras = ("numba", "scipy", "tyro", "rich", "matplotlib")
         facts: dict[str, Any] = {**versions(), **{name: installed(name) for name in extras}}
         there = {"torch": True, "numba": has_numba(), "triton": has_triton()}
         facts["engines"] = [name for name, is_there in there.items() if is_there]
-        facts |= {"threads": torch.get_num_threads(), "cache_folder": str(cache_folder())}
-        facts |= {"data_folder": str(data), "data_found": data.is_dir()}
+        facts |= {"threads": torch.get_num_threads(), "cache_folder": cache and str(cache)}
+        facts |= {"data_folder": data and str(data), "data_found": bool(data and data.is_dir())}
         show(facts, self.json)
 
 
@@ -329,7 +329,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return fail(USAGE, str(mistake))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the last flush
-        return UNREAD
+        return PIPE_CLOSED
     except (ValueError, TypeError, ImportError, OSError, RuntimeError, MemoryError) as problem:
         return fail(FAILED, str(problem) or type(problem).__name__)
     return OK

@@ -47,11 +47,11 @@ ADDED: Final = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 
 def script(shell: str, parse: Callable[[Sequence[str]], object]) -> str:
     """Return the script for a shell; ``parse`` is what tyro is asked through."""
-    heard = io.StringIO()
+    output = io.StringIO()
     try:
-        with redirect_stdout(heard):
+        with redirect_stdout(output):
             parse(["--tyro-print-completion", shell])
     except SystemExit:  # tyro prints and leaves
         pass
     words = {"names": " ".join(EXPERIMENTS), "flags": " ".join(FLAGS)}
-    return heard.getvalue() + Template(ADDED[shell]).safe_substitute(words)
+    return output.getvalue() + Template(ADDED[shell]).safe_substitute(words)

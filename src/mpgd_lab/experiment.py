@@ -12,15 +12,15 @@ from mpgd_lab.schema import NOTHING, Needs
 from mpgd_lab.store import Record, Run
 
 Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]  # title, headings, rows
-Said = str | Table
+PrintItem = str | Table
 
-LARGEST: Final = 40  # runs that are trained together
-LAST: Final = 100  # place of a section that asks for none
+MAX_BATCH: Final = 40  # runs trained together, by default
+LAST: Final = 100  # place of a section without one
 
 
 @dataclass(frozen=True)
-class Part:
-    """How an experiment becomes a section of a report."""
+class SectionSpec:
+    """The section of a report that shows an experiment."""
 
     title: str  # its heading
     blocks: Callable[[Sequence[Record]], Sequence[Block]]  # of its records and those of ``others``
@@ -30,52 +30,49 @@ class Part:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A study: what it runs, how that is trained, what is said of it.
+    """A study: its runs, how they are trained, what is printed and reported.
 
     Attributes:
         name: what the command line calls it.
         runs: returns the runs of (protocol, seeds) or (protocol, seeds, size); a size shortens.
         train: yields metrics and curves of (runs, data folder), for runs trained together. It is
             a function of a module, so that a worker can import it.
-        told: returns tables and lines about the records, in the order in which they are printed.
+        printout: returns tables and lines about the records, in the order of printing.
         title: what it is about, in a line; by default its line in the catalogue.
         needs: returns what the record of a run must hold.
-        protocols: those its runs can have; records of another are of an earlier version. None if
-            the name of its only protocol says nothing.
         section: its part of the report.
         data: the data sets without which it cannot run.
-        also: the data sets it uses where they are found.
-        on_request: whether it takes so long that it is run only if named.
-        seeded: whether ``--seeds`` is for it.
-        seconds: about how long one of its runs takes on one core, trained with its like.
-        devices: where it can train.
-        sized: whether ``--size`` is for it.
-        largest: returns how many runs like this one may be trained together.
+        optional_data: the data sets it uses where they are available.
+        on_request: whether it runs only if named, because it takes long.
+        seeded: whether ``--seeds`` applies.
+        seconds: estimated time of one run on one core, trained in a batch.
+        devices: those it can train on.
+        sized: whether ``--size`` applies.
+        max_batch: returns how many runs of this kind may be trained together.
         label: names a run in the progress; by default runs are counted.
-        figures: returns blocks, of which plates are written to files.
-        wanted: returns the runs of a context; by default all, for its protocols and seeds.
-        run: reproduces it, where the usual loop does not do.
+        figures: returns blocks; its plates are written to files.
+        select_runs: returns the runs of a context; by default all, for its protocols and seeds.
+        run: reproduces it instead of the shared loop.
     """
 
     name: str
     runs: Callable[..., list[Run]]
     train: Callable[..., Iterable[Any]]
-    told: Callable[[list[Record]], Iterable[Said]]
+    printout: Callable[[list[Record]], Iterable[PrintItem]]
     title: str = ""
     needs: Callable[[Run], Needs] = lambda run: NOTHING
-    protocols: tuple[str, ...] = ()
-    section: Part | None = None
+    section: SectionSpec | None = None
     data: tuple[Source, ...] = ()
-    also: tuple[Source, ...] = ()
+    optional_data: tuple[Source, ...] = ()
     on_request: bool = False
     seeded: bool = True
     seconds: float = 0.0
     devices: tuple[str, ...] = ("cpu",)
     sized: bool = False
-    largest: Callable[[Run], int] = lambda run: LARGEST
+    max_batch: Callable[[Run], int] = lambda run: MAX_BATCH
     label: Callable[[Run], str] | None = None
     figures: Callable[[list[Record]], Iterable[Block]] | None = None
-    wanted: Callable[..., list[Run]] | None = None
+    select_runs: Callable[..., list[Run]] | None = None
     run: Callable[..., None] | None = None
 
     def __post_init__(self) -> None:
@@ -84,11 +81,11 @@ class Experiment:
 
     @property
     def uses(self) -> set[str]:
-        """The experiments whose records it has runs among or shows, itself among them."""
+        """Its own name, and the experiments whose records its section shows."""
         return {self.name, *(self.section.others if self.section else ())}
 
-    def lacks(self, data: Path | None = None) -> str | None:
-        """Return why it is left out where nothing is named, and what to do, or None."""
+    def reason_to_skip(self, data: Path | None = None) -> str | None:
+        """Return why it is left out where no study is named, with the remedy, or None."""
         if self.on_request:
             return f"{self.name} is left out: it takes long; `mpgd reproduce {self.name}` runs it"
         for source in self.data:

@@ -1,4 +1,4 @@
-"""What `mpgd reproduce` is about to do: runs the store lacks, how long they take, idle options."""
+"""The plan of `mpgd reproduce`: runs to train, estimated times, options without effect."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,31 +6,37 @@ from pathlib import Path
 
 from mpgd.noise.engines import has_numba
 from mpgd_lab.experiment import Experiment
-from mpgd_lab.runner import Context, runs_of
+from mpgd_lab.runner import Context, SilentReporter, runs_of
+from mpgd_lab.store import Run
 
 
 @dataclass(frozen=True)
-class Due:
-    """What one study still has to train."""
+class PlannedStudy:
+    """The runs that a study still has to train."""
 
     name: str
     runs: int  # that the store lacks
-    seconds: float  # about, on all workers
+    seconds: float  # estimated, on all workers
 
 
-def announce(studies: Sequence[Experiment], context: Context) -> list[Due]:
-    """Return what each study has to train; times are those of the cores they were measured on."""
+def plan_studies(studies: Sequence[Experiment], context: Context) -> list[PlannedStudy]:
+    """Return the runs and the estimated time of each study; times were measured on our cores."""
     places = 1 if context.cluster else context.workers
-    found = []
+    planned = []
     for study in studies:
-        runs = {run.key: run for run in runs_of(study, context)}  # two lines may share a run
+        runs = runs_by_key(study, context)
         missing = sum(not context.store.has(run) for run in runs.values())
-        found.append(Due(study.name, missing, missing * study.seconds / places))
-    return found
+        planned.append(PlannedStudy(study.name, missing, missing * study.seconds / places))
+    return planned
+
+
+def runs_by_key(study: Experiment, context: Context) -> dict[str, Run]:
+    """Return the runs of a study by their keys, as two lines may share one, and say nothing."""
+    return {run.key: run for run in runs_of(study, replace(context, reporter=SilentReporter()))}
 
 
 def must_compile() -> bool:
-    """Return whether numba is there and has compiled nothing of this version yet."""
+    """Return whether numba is installed and has no compiled kernel of this version cached."""
     if not has_numba():
         return False
     from mpgd.noise.engines.compiled import is_kept
@@ -40,7 +46,7 @@ def must_compile() -> bool:
 
 
 def check_options(studies: Sequence[Experiment], context: Context) -> None:
-    """Refuse an option that no chosen study heeds, and say which of them do not heed it."""
+    """Refuse an option without effect on any study, and name the studies it does not affect."""
     usual = Context(Path())
     for option, name in (
         ("protocol", "protocols"),
@@ -51,18 +57,17 @@ def check_options(studies: Sequence[Experiment], context: Context) -> None:
         if getattr(context, name) == getattr(usual, name):
             continue
         plain = replace(context, **{name: getattr(usual, name)})
-        idle = [study.name for study in studies if not heeds(study, option, context, plain)]
+        idle = [study.name for study in studies if not has_effect(study, option, context, plain)]
         if len(idle) == len(studies):
             raise ValueError(f"--{option} has no effect on {', '.join(idle)}; leave it out")
         if idle:
             context.reporter.say(f"--{option} has no effect on: {', '.join(idle)}")
 
 
-def heeds(study: Experiment, option: str, context: Context, plain: Context) -> bool:
-    """Return whether a study runs otherwise in one context than in another."""
+def has_effect(study: Experiment, option: str, context: Context, plain: Context) -> bool:
+    """Return whether an option changes the runs of a study."""
     if option == "device":
         return context.device in study.devices
     if option == "size":
         return study.sized
-    keys = [{run.key for run in runs_of(study, each)} for each in (context, plain)]
-    return keys[0] != keys[1]
+    return runs_by_key(study, context).keys() != runs_by_key(study, plain).keys()

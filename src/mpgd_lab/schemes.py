@@ -75,17 +75,19 @@ class Scheme:
     def of(cls, run: Run) -> Self:
         """Return the scheme of a run."""
         names = [field.name for field in fields(cls) if field.name in run.hyperparameters]
-        held = {name: run.hyperparameters[name] for name in names}
-        if "switches" in held:
-            held["switches"] = tuple(held["switches"])
-        return cls(**held)
+        values = {name: run.hyperparameters[name] for name in names}
+        if "switches" in values:
+            values["switches"] = tuple(values["switches"])
+        return cls(**values)
 
     @property
     def hyperparameters(self) -> dict[str, Any]:
         """What the scheme adds to a run's hyperparameters."""
-        held = {field.name: getattr(self, field.name) for field in fields(self)}
-        held = {name: value for name, value in held.items() if value is not None and name != "note"}
-        return held | ({"switches": list(self.switches)} if self.switches is not None else {})
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values = {
+            name: value for name, value in values.items() if value is not None and name != "note"
+        }
+        return values | ({"switches": list(self.switches)} if self.switches is not None else {})
 
     @property
     def kind(self) -> str:
@@ -140,7 +142,7 @@ def matched(gammas: Iterable[float], mu: float, sigma: float) -> list[Scheme]:
 def gaussian_of(scheme: Scheme, others: Iterable[Scheme]) -> Scheme | None:
     """Return the Gaussian an MPGD row is compared with.
 
-    That of its own variance, else that of the plain variant's, else the only one.
+    That of its own variance, else the only one, else that of the plain variant's variance.
 
     Examples:
         >>> str(gaussian_of(Scheme("chaotic", False, 0.6, 0.5), [Scheme("released_gaussian")]))
@@ -148,11 +150,11 @@ def gaussian_of(scheme: Scheme, others: Iterable[Scheme]) -> Scheme | None:
     """
     gaussians = {(s.gamma, s.variant): s for s in others if s.kind == "gaussian"}
     only = next((other for (gamma, _), other in gaussians.items() if gamma is None), None)
-    plain = gaussians.get((scheme.gamma, PLAIN), only)
-    return gaussians.get((scheme.gamma, scheme.variant), plain)
+    plain = gaussians.get((scheme.gamma, PLAIN))
+    return gaussians.get((scheme.gamma, scheme.variant), only or plain)
 
 
-def place(scheme: Scheme) -> tuple[Any, ...]:
+def sort_key(scheme: Scheme) -> tuple[Any, ...]:
     """Return what rows of a table are sorted by: kind, skewness, variant, gamma."""
     return ORDER.index(scheme.kind), scheme.beta or 0.0, scheme.variant or "", scheme.gamma or 0.0
 

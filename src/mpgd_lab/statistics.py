@@ -7,9 +7,9 @@ the differences d_s of their metric, one for each seed:
     signs of d    Wilcoxon's test of signed ranks, which outliers hardly move
 
 Metrics of heavy-tailed runs have outliers, so the median difference stands beside the mean. A run
-that diverged has no metric, or one beyond `LOST`, where no run ends that did not. It counts as the
-worst outcome that any other run of the table has. (The bound is younger than the runs: of 12,900 on
-airfoil three ended at an error of 2e4, 1e30 and 7e134, and they alone made the means of tables.)
+has diverged if its metric is not finite or exceeds `DIVERGED_ABOVE`. It counts as the worst outcome
+of all other runs of the table. (The bound was set after the runs: of 12,900 on airfoil three ended
+at an error of 2e4, 1e30 and 7e134, and these alone determined the means of tables.)
 
 The rule by which differences decide a claim stands here and nowhere else.
 A claim says that the paired differences of two schemes have a sign. Two tests are made of each, at
@@ -37,7 +37,7 @@ from typing import Final, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mpgd_lab.schemes import Scheme, gaussian_of, place
+from mpgd_lab.schemes import Scheme, gaussian_of, sort_key
 from mpgd_lab.store import Record, Run
 
 Array = NDArray[np.float64]
@@ -46,22 +46,22 @@ Groups = Sequence[Sequence[Record]]  # the records of some schemes
 Key = TypeVar("Key")
 Direction = Literal["lower", "higher"]
 
-LEVEL: Final = 0.95
-SIGNIFICANT: Final = 0.05
-LEAST: Final = 5  # seeds for a verdict
-FEW: Final = 8  # seeds, below which it is provisional
-LOST: Final = 1000.0  # a metric of this size is that of a run that diverged
-COUNTED: Final = 13  # differences, up to which Wilcoxon's test counts all signs
-VISIBLE: Final = 1.96 + 0.84  # standard errors: seen with probability 0.8 at level 0.05
+CONFIDENCE: Final = 0.95
+SIGNIFICANCE: Final = 0.05
+MIN_SEEDS: Final = 5  # for a verdict
+FIRM_SEEDS: Final = 8  # below, a verdict is provisional
+DIVERGED_ABOVE: Final = 1000.0  # |metric|
+EXACT_RANKS: Final = 13  # up to so many differences Wilcoxon's test enumerates all signs
+DETECTABLE: Final = 1.96 + 0.84  # standard errors: power 0.8 at level 0.05
 RULE: Final = (
     "Rule: runs of two schemes with one seed start alike, so their difference is taken seed by "
     "seed. Student's test of the mean and Wilcoxon's of the ranks are made at level 0.05, "
     "corrected by Holm's method over all claims of a table. A claim is supported if both are "
     "significant with the claimed sign, contradicted if both are with the other, mixed if only one "
     "is or their signs differ, else undecided. A run that diverged, to no number or to one beyond "
-    f"{LOST:,.0f}, counts as the worst of its table. Fewer than {LEAST} seeds are not judged; "
-    f"below {FEW} a verdict is provisional. The ranks of n seeds have a p of at least 2^(1-n), "
-    "before the correction."
+    f"{DIVERGED_ABOVE:,.0f}, counts as the worst of its table. Fewer than {MIN_SEEDS} seeds are "
+    f"not judged; below {FIRM_SEEDS} a verdict is provisional. The ranks of n seeds have a p of at "
+    "least 2^(1-n), before the correction."
 )
 
 
@@ -106,7 +106,7 @@ class Difference:
     mean: float
     low: float  # Student's interval of the mean
     high: float
-    visible: float  # the smallest true difference that is seen with probability 0.8 at level 0.05
+    detectable: float  # the smallest true difference seen with power 0.8 at level 0.05
     count: int  # seeds
     diverged: int = 0  # seeds among them in which one of the two runs diverged
     median: float = nan
@@ -123,15 +123,15 @@ class Difference:
         return f"{self.mean:+.{digits}f} [{self.low:+.{digits}f}, {self.high:+.{digits}f}]"
 
 
-def paired(first: BySeed, second: BySeed, worst: float = nan) -> Difference:
+def paired_difference(first: BySeed, second: BySeed, worst: float = nan) -> Difference:
     """Return first - second over the seeds both have; a run that diverged has the value ``worst``.
 
     Without a ``worst`` its seed is left out.
 
     Examples:
-        >>> paired({1: 3.0, 2: 5.0}, {1: 2.0, 2: 4.0, 3: 9.0}).text(1)
+        >>> paired_difference({1: 3.0, 2: 5.0}, {1: 2.0, 2: 4.0, 3: 9.0}).text(1)
         '+1.0 [+1.0, +1.0]'
-        >>> found = paired({1: nan, 2: 5.0}, {1: 2.0, 2: 4.0}, worst=9.0)
+        >>> found = paired_difference({1: nan, 2: 5.0}, {1: 2.0, 2: 4.0}, worst=9.0)
         >>> found.mean, found.diverged
         (4.0, 1)
     """
@@ -171,11 +171,11 @@ def _interval(values: bytes) -> Difference:
     if n < 2:
         return Difference(mean, -inf, inf, inf, n, diverged, middle)
     error = float(d.std(ddof=1)) / sqrt(n)
-    half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * error
+    half = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2)) * error
     p_mean = 2 * float(stdtr(n - 1, -abs(mean) / error)) if error else float(mean == 0.0)
     ranks = (*_signed_ranks(d),)
     ends = (mean - half, mean + half)
-    return Difference(mean, *ends, VISIBLE * error, n, diverged, middle, p_mean, *ranks)
+    return Difference(mean, *ends, DETECTABLE * error, n, diverged, middle, p_mean, *ranks)
 
 
 def _signed_ranks(d: Array) -> tuple[float, float]:
@@ -190,7 +190,7 @@ def _signed_ranks(d: Array) -> tuple[float, float]:
         return 1.0, 0.0
     ranks = rankdata(np.abs(d))
     total = float(np.sign(d) @ ranks)
-    if len(d) > COUNTED:
+    if len(d) > EXACT_RANKS:
         return float(wilcoxon(d, zero_method="pratt").pvalue), total
     flips = 1.0 - 2.0 * (np.arange(2 ** len(d))[:, None] >> np.arange(len(d)) & 1)
     sums = flips @ (ranks * (d != 0.0))  # of every way to give the differences signs
@@ -199,8 +199,8 @@ def _signed_ranks(d: Array) -> tuple[float, float]:
 
 def by_seed(records: Iterable[Record], metric: str) -> dict[int, float]:
     """Return the metric of each seed, NaN where the run diverged."""
-    found = {record.run.seed: float(record.metrics[metric]) for record in records}
-    return {seed: x if abs(x) <= LOST else nan for seed, x in found.items()}
+    values = {record.run.seed: float(record.metrics[metric]) for record in records}
+    return {seed: x if abs(x) <= DIVERGED_ABOVE else nan for seed, x in values.items()}
 
 
 def average(schemes: Sequence[BySeed]) -> dict[int, float]:
@@ -215,18 +215,18 @@ def average(schemes: Sequence[BySeed]) -> dict[int, float]:
 
 
 @dataclass(frozen=True)
-class Columns:
-    """What a table of schemes shows, and what is claimed of it."""
+class Measure:
+    """A metric as a table of schemes shows it, and what is claimed of it."""
 
     metric: str  # its name in the records
     title: str  # its name in the table
     digits: int  # after the point
     printed: Callable[[str], str] = lambda name: ""  # the paper's number of a scheme, or nothing
     better: Direction = "lower"  # where a scheme is claimed to be
-    said: str = ""  # its name in a claim
+    noun: str = ""  # its name in a claim
 
 
-def column(printed: Mapping[str, Sequence[str]], place: int) -> Callable[[str], str]:
+def printed_column(printed: Mapping[str, Sequence[str]], place: int) -> Callable[[str], str]:
     """Return what a table of the paper prints for a scheme in one of its columns."""
     return lambda name: printed[name][place] if name in printed else ""
 
@@ -247,85 +247,85 @@ def by_scheme(records: Iterable[Record]) -> dict[str, list[Record]]:
 def schemes_of(records: Iterable[Record]) -> dict[str, Scheme]:
     """Return the schemes of records by name, in the order of a table."""
     runs = {record.run.scheme: record.run for record in records}
-    found = {name: Scheme.of(run) for name, run in runs.items()}
-    return dict(sorted(found.items(), key=lambda item: (place(item[1]), item[0])))
+    schemes = {name: Scheme.of(run) for name, run in runs.items()}
+    return dict(sorted(schemes.items(), key=lambda item: (sort_key(item[1]), item[0])))
 
 
 def rivals(records: Iterable[Record]) -> dict[str, str]:
     """Return for each MPGD scheme the name of the Gaussian it is compared with, if it is there."""
     schemes = schemes_of(records)
     names = {scheme: name for name, scheme in reversed(schemes.items())}
-    found = {
+    gaussians = {
         name: gaussian_of(scheme, schemes.values())
         for name, scheme in schemes.items()
         if scheme.kind == "mpgd"
     }
-    return {name: names[gaussian] for name, gaussian in found.items() if gaussian}
+    return {name: names[gaussian] for name, gaussian in gaussians.items() if gaussian}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the runs say about a claim; `corrected` puts its p-values right for their number."""
+    """What the runs say about a claim; `holm_corrected` adjusts the p-values of a family."""
 
     claim: str
     direction: Direction
     difference: Difference
     p: tuple[float, float] | None = None  # of the mean and of the ranks, corrected
-    among: int = 1  # how many claims were judged together
+    family_size: int = 1  # how many claims are judged together
 
     @property
     def word(self) -> str:
         """Supported, contradicted, mixed or undecided."""
-        found = self.difference
-        if found.count < LEAST:
+        d = self.difference
+        if d.count < MIN_SEEDS:
             return "undecided"
-        means, ranks = self.p or (found.p_mean, found.p_rank)
-        significant = [p < SIGNIFICANT for p in (means, ranks)]
+        means, ranks = self.p or (d.p_mean, d.p_rank)
+        significant = [p < SIGNIFICANCE for p in (means, ranks)]
         if not any(significant):
             return "undecided"
-        if not all(significant) or (found.mean > 0) != (found.rank > 0):
+        if not all(significant) or (d.mean > 0) != (d.rank > 0):
             return "mixed"
-        return "supported" if (found.mean < 0) == (self.direction == "lower") else "contradicted"
+        return "supported" if (d.mean < 0) == (self.direction == "lower") else "contradicted"
 
     @property
     def is_provisional(self) -> bool:
         """Whether there are so few seeds that more may well change it."""
-        return self.difference.count < FEW
+        return self.difference.count < FIRM_SEEDS
 
     @property
-    def shown(self) -> str:
-        """The word of a page: provisional, where there are few seeds, instead of a verdict."""
+    def label(self) -> str:
+        """The word as a page shows it: with few seeds, provisional instead of a verdict."""
         word = self.word
         return "provisional" if self.is_provisional and word != "undecided" else word
 
     def reason(self, digits: int) -> str:
         """Return the numbers it rests on."""
-        found = self.difference
-        p_mean, p_rank = self.p or (found.p_mean, found.p_rank)
-        said = f"{found.text(digits)}, median {found.median:+.{digits}f}, {found.count} seed"
-        said += "" if found.count == 1 else "s"
-        said += f", {found.diverged} with a run that diverged" if found.diverged else ""
-        if found.count < LEAST:
-            return said + ", too few for a verdict"
-        said += f", p {p_mean:.2g} (mean) and {p_rank:.2g} (ranks)"
-        said += f" corrected for {self.among} claims" if self.among > 1 else ""
-        said += ", provisional" if self.is_provisional else ""
-        if self.word == "undecided" and isfinite(found.visible):
-            said += f"; the smallest difference they could have seen is {found.visible:.{digits}f}"
-        return said
+        d = self.difference
+        p_mean, p_rank = self.p or (d.p_mean, d.p_rank)
+        text = f"{d.text(digits)}, median {d.median:+.{digits}f}, {d.count} seed"
+        text += "" if d.count == 1 else "s"
+        text += f", {d.diverged} with a run that diverged" if d.diverged else ""
+        if d.count < MIN_SEEDS:
+            return text + ", too few for a verdict"
+        text += f", p {p_mean:.2g} (mean) and {p_rank:.2g} (ranks)"
+        text += f" corrected for {self.family_size} claims" if self.family_size > 1 else ""
+        text += ", provisional" if self.is_provisional else ""
+        if self.word == "undecided" and isfinite(d.detectable):
+            text += f"; the smallest difference they could have seen is {d.detectable:.{digits}f}"
+        return text
 
     def text(self, digits: int) -> str:
         """Return the verdict with its reason."""
         return f"{self.claim}: {self.word}, {self.reason(digits)}"
 
 
-def corrected(verdicts: Iterable[Verdict]) -> list[Verdict]:
+def holm_corrected(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """Return verdicts that are judged together, with p-values corrected for their number."""
     every = list(verdicts)
     means = holm([one.difference.p_mean for one in every])
     ranks = holm([one.difference.p_rank for one in every])
     return [
-        replace(one, p=p, among=len(every))
+        replace(one, p=p, family_size=len(every))
         for one, p in zip(every, zip(means, ranks, strict=True), strict=True)
     ]
 
@@ -340,19 +340,21 @@ def holm(p: Sequence[float]) -> list[float]:
     given = np.array(p, dtype=np.float64)
     order = np.argsort(given)
     raised = given[order] * np.arange(len(given), 0, -1)
-    found = np.empty(len(given))
-    found[order] = np.minimum(1.0, np.maximum.accumulate(raised)) if len(given) else raised
-    return [float(value) for value in found]
+    adjusted = np.empty(len(given))
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(raised)) if len(given) else raised
+    return [float(value) for value in adjusted]
 
 
-def claim(text: str, direction: Direction, ours: Groups, theirs: Groups, metric: str) -> Verdict:
+def judge_claim(
+    text: str, direction: Direction, ours: Groups, theirs: Groups, metric: str
+) -> Verdict:
     """Return the verdict on the mean over the schemes ``ours`` against that over ``theirs``."""
     groups = [[by_seed(each, metric) for each in part] for part in (ours, theirs)]
     worst = worst_of([scheme for part in groups for scheme in part], direction)
     filled = [[_filled(scheme, worst) for scheme in part] for part in groups]
     lost = {s for part in groups for one in part for s, x in one.items() if not isfinite(x)}
     first, second = (average(part) for part in filled)
-    difference = paired(first, second)
+    difference = paired_difference(first, second)
     return Verdict(text, direction, replace(difference, diverged=len(lost & set(first))))
 
 

@@ -4,7 +4,7 @@
     save(run)  ->  write to a temporary name, sync, rename
 
 So a finished run is never repeated, a killed sweep goes on where it was, a changed configuration
-is another file, and two sweeps can share a folder: whoever renames last leaves a whole file.
+is another file, and two sweeps can share a folder: the last rename leaves a whole file.
 """
 
 import errno
@@ -29,11 +29,11 @@ from mpgd.files import TEMPORARY, write_whole
 from mpgd.maps.normal import GAUSSIAN_VERSION
 from mpgd.maps.tables import DRIVER_VERSION
 
-FORMAT: Final = "mpgd-run-1"  # a file that does not say so is not ours
-RECORDED: Final = ("torch", "numpy", "numba")  # packages whose versions a record holds
-UNNAMED: Final = 1  # the driver and the Gaussian noise of records that name none
+FORMAT: Final = "mpgd-run-1"  # the mark of our files
+VERSIONED_PACKAGES: Final = ("torch", "numpy", "numba")  # packages whose versions a record holds
+FIRST_VERSION: Final = 1  # of driver and Gaussian noise in records that name none
 GAUSSIANS: Final = ("gaussian", "matched", "langevin", "anti")  # noises made of `GaussianNoise`
-LARGEST: Final = 64 * 2**20  # bytes; no result comes near
+MAX_BYTES: Final = 64 * 2**20  # no result comes near
 
 
 class StoreError(OSError):
@@ -71,9 +71,9 @@ class Run:
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Self:
         """Return the run that a file describes; one that names no version is of the first."""
-        held: dict[str, Any] = {"driver": UNNAMED, "gaussian": UNNAMED}
-        held |= {name: body[name] for name in cls.__match_args__ if name in body}
-        return cls(**held)
+        fields: dict[str, Any] = {"driver": FIRST_VERSION, "gaussian": FIRST_VERSION}
+        fields |= {name: body[name] for name in cls.__match_args__ if name in body}
+        return cls(**fields)
 
     @property
     def is_current(self) -> bool:
@@ -84,9 +84,9 @@ class Run:
     def canonical(self) -> str:
         """The configuration as JSON with sorted keys, the same text for equal runs."""
         body = {name: getattr(self, name) for name in self.__match_args__}
-        if self.driver == UNNAMED:
+        if self.driver == FIRST_VERSION:
             del body["driver"]
-        if self.gaussian in (None, UNNAMED):
+        if self.gaussian in (None, FIRST_VERSION):
             del body["gaussian"]
         return json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
@@ -135,9 +135,9 @@ class Store:
 
     Args:
         folder: where the files are; made when the first one is written.
-        report: is told in words about every file that cannot be used; by default a log warning.
-        made: whether the folder has been made. Then one that is not there is an error: results
-            that were in it are gone.
+        report: receives a message about every file that cannot be used; by default it is logged.
+        made: whether the folder exists already. Then a missing one is an error: its results are
+            lost.
 
     Attributes:
         unreadable: the files that `records` or `load` could not use, with the reason.
@@ -169,7 +169,7 @@ class Store:
         return self.folder / f"{run.key}.json"
 
     def has(self, run: Run) -> bool:
-        """Return whether there is a file for a run, without a look into it."""
+        """Return whether there is a file for a run; it is not read."""
         return self.path(run).is_file()
 
     def load(self, run: Run) -> Record | None:
@@ -192,7 +192,7 @@ class Store:
         return self.keep(Record(run, metrics, curves, seconds, versions(), commit()))
 
     def keep(self, record: Record) -> Record:
-        """Write a record as it is, whoever made it, and return what was written."""
+        """Write a record unchanged and return it as read back."""
         rest = {name: getattr(record, name) for name in RESULTS}
         body = {"format": FORMAT, **asdict(record.run), **rest}
         text = json.dumps(body, indent=1, default=_plain)
@@ -200,12 +200,12 @@ class Store:
         try:
             write_whole(self.path(record.run), text.encode())
         except FileNotFoundError:
-            raise self.gone() from None
+            raise self.missing_folder() from None
         except OSError as problem:
             raise self._error("write", problem) from problem
         return _parse(text, record.run.key)
 
-    def once(
+    def get_or_compute(
         self, run: Run, work: Callable[[], tuple[Mapping[str, Any], Mapping[str, Any]]]
     ) -> Record:
         """Return the record of ``run``; ``work`` returns metrics and curves if there is none."""
@@ -245,7 +245,7 @@ class Store:
             raise self._error("write", problem) from problem
 
     def make(self) -> None:
-        """Make the folder, unless it has been made before: then it is not made twice."""
+        """Make the folder the first time; later a missing one stays missing."""
         if self.made:
             return
         try:
@@ -254,8 +254,8 @@ class Store:
             raise self._error("write", problem) from problem
         self.made = True
 
-    def gone(self) -> StoreError:
-        """Return the error of a folder that was there."""
+    def missing_folder(self) -> StoreError:
+        """Return the error for a folder that has vanished."""
         return StoreError(f"the results folder is gone: {self.folder}")
 
     def _set_aside(self, path: Path, reason: str) -> None:
@@ -281,8 +281,8 @@ def _read(path: Path) -> Record:
     """Return the record in ``path``; ValueError says why it is none."""
     if path.suffix == ".corrupt":
         raise ValueError("set aside earlier as unreadable")
-    if size(path) > LARGEST:
-        raise ValueError(f"foreign: larger than {LARGEST:,} bytes")
+    if size(path) > MAX_BYTES:
+        raise ValueError(f"foreign: larger than {MAX_BYTES:,} bytes")
     try:
         return _parse(path.read_bytes().decode(), path.stem)
     except UnicodeDecodeError:
@@ -292,9 +292,9 @@ def _read(path: Path) -> Record:
 
 
 def size(path: Path) -> int:
-    """Return the size of a file; ValueError tells of what must not be opened, or is not there."""
+    """Return the size of a file; ValueError if it must not be opened, or a link leads nowhere."""
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         if path.is_symlink():
             raise ValueError("corrupt: a link to nothing") from None
@@ -303,9 +303,10 @@ def size(path: Path) -> int:
         if problem.errno == errno.ELOOP:
             raise ValueError("corrupt: a link to itself") from None
         raise
-    if not (S_ISREG(found.st_mode) or S_ISDIR(found.st_mode)):  # reading may never end
+    if not (S_ISREG(status.st_mode) or S_ISDIR(status.st_mode)):
+        # To read it might never end.
         raise ValueError("foreign: a pipe or a device")
-    return found.st_size
+    return status.st_size
 
 
 def _parse(text: str, key: str) -> Record:
@@ -339,8 +340,8 @@ def _plain(value: Any) -> Any:
 @lru_cache(maxsize=1)
 def versions() -> dict[str, str | None]:
     """Return the versions of Python and of the packages that shape a result."""
-    own = {"python": platform.python_version(), "mpgd": __version__}
-    return own | {name: installed(name) for name in RECORDED}
+    ours = {"python": platform.python_version(), "mpgd": __version__}
+    return ours | {name: installed(name) for name in VERSIONED_PACKAGES}
 
 
 def installed(package: str) -> str | None:
@@ -354,7 +355,7 @@ def installed(package: str) -> str | None:
 @lru_cache(maxsize=1)
 def commit() -> str | None:
     """Return the commit of the working copy this file lies in, or None if it lies in none."""
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[2]
     if not (root / ".git").exists():
         return None
     command = ["git", "-C", str(root), "rev-parse", "HEAD"]

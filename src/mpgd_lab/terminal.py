@@ -19,7 +19,7 @@ TRUST: Final = 60.0  # seconds for which estimates weigh as much as the time tha
 TINY: Final = 1e-12  # what is shown as 0
 
 
-class Due(Protocol):
+class PlannedWork(Protocol):
     """One part of a plan."""
 
     @property
@@ -94,7 +94,7 @@ class Terminal:
         """Print one line."""
         self.console.print(text, markup=False)
 
-    def plan(self, dues: Sequence[Due]) -> None:
+    def plan(self, dues: Sequence[PlannedWork]) -> None:
         """Say what is about to be done and how long it takes; from now on say how much is left."""
         self.clock = Clock({due.name: due.seconds for due in dues})
         runs, seconds = sum(due.runs for due in dues), sum(due.seconds for due in dues)

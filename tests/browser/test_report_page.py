@@ -8,17 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests import results
-from tests.results import PARTS
 
 from mpgd_lab import report
 from mpgd_lab.content import colors
 from mpgd_lab.studies.valley import runs as valley
+from tests import results
+from tests.results import PARTS
 
 if TYPE_CHECKING:
-    from tests.browser.conftest import Browser
-
     from mpgd_lab.lab.server import Lab
+    from tests.browser.conftest import Browser
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,10 @@ import pytest
 import pytorch_optimizer
 import torch
 from lightning.pytorch.cli import LightningCLI
-from tests.clients import page
 from torch import nn
 
 import mpgd
+from tests.clients import page
 
 TITLE = "LightningCLI"
 QUIET = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
@@ -85,7 +84,3 @@ def test_a_class_made_elsewhere_is_named_by_its_place(
     (optimizer,) = trained(config, 1).trainer.optimizers
     assert type(optimizer) is MadeHere
     assert optimizer.param_groups[0]["perturbation.mu"] == 0.01
-
-
-def test_the_page_names_this_version() -> None:
-    assert page.version(TITLE) == version("jsonargparse")

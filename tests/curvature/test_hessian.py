@@ -9,12 +9,12 @@ from copy import deepcopy
 import numpy as np
 import pytest
 import torch
-from tests.curvature.network import data, mse, network
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from mpgd.curvature import hessian_top_eigenvalue, hessian_trace
+from tests.curvature.network import data, mse, network
 
 
 def dense(model: nn.Module, loss_fn: Callable[[Tensor, Tensor], Tensor]) -> Tensor:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.curvature.network import data, mse, network
 
 from mpgd.curvature import CurvatureTracker, hessian_trace
+from tests.curvature.network import data, mse, network
 
 
 def test_tracker_records_every_n_steps() -> None:

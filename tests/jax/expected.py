@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from tests.noise.integer_reference import Reference, Words
 
 from mpgd.noise.counter_hash import make_key, step_key
 from mpgd.noise.driver import values
+from tests.noise.integer_reference import Reference, Words
 
 Array = NDArray[np.float64]
 SHARED = 2**40  # the number of the shared driver's tensor

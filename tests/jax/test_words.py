@@ -10,8 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from tests.jax import expected
-from tests.noise.integer_reference import Reference
 
 from mpgd import ChaoticNoise
 from mpgd.jax import mpgd as mpgd_transformation
@@ -20,6 +18,8 @@ from mpgd.jax import words as orbits
 from mpgd.noise import counter_hash as counter
 from mpgd.noise.driver import make_driver
 from mpgd.noise.word import FRACTION, LONG, MAGNITUDE, ONE
+from tests.jax import expected
+from tests.noise.integer_reference import Reference
 
 GAMMAS = [0.52, 0.6, 0.75, 0.9, 0.99]
 RULES = [(0.5, "fresh"), (-0.3, "product")]
@@ -127,6 +127,8 @@ def test_a_stream_is_torchs(stream: int | str | None) -> None:
     seed = counter.seed_of(SEED, stream)
     if stream is not None:
         assert number(pairs.seed_of(SEED, stream)) == seed  # type: ignore[arg-type]
-    state = mpgd_transformation(0.1, sigma=0.2, seed=SEED, stream=stream).init(jnp.ones(50))
+    state = mpgd_transformation(
+        0.1, sigma=0.2, seed=SEED if stream is None else (SEED, stream)
+    ).init(jnp.ones(50))
     expected_words = ChaoticNoise(0.6).init(50, seed, driver_id=1).word
     assert np.array_equal(np.asarray(state.words["additive"]), expected_words.numpy())

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import ks_2samp, kstest
-from tests.conftest import LEVEL
 from torch import Tensor
 
 from mpgd import ChaoticNoise, GaussianNoise, StableLaw, StableNoise
 from mpgd.limits import Diagonal, ExpandingNoise, FastSlow, Linear, limit_law
 from mpgd.limits.noise_blocks import open_stream
 from mpgd.optim.update import descended, strengths, term
+from tests.conftest import LEVEL
 
 COUNT = 40_000
 RADIUS = math.sqrt(math.log(2.0 / LEVEL) / (2.0 * COUNT))  # DKW: KS of a sample to its own law
@@ -89,7 +89,7 @@ def test_streams_are_the_noise_in_bits(signs: str) -> None:
     fill(out[:7])
     fill(out[7:])
     assert torch.equal(out, noise.path(30, (600, 2), seed=1))
-    slow = ChaoticNoise(0.6, 0.0, signs, engine="torch")
+    slow = ChaoticNoise(0.6, 0.0, signs=signs, engine="torch")
     fast = FastSlow.mpgd(torch.sin, 0.1, 0.1, signs=signs)
     plain = FastSlow(lambda x: -torch.sin(x), [(Diagonal(-0.1), slow), (0.1, slow)])
     ends = [system.simulate(0.5, 30, paths=20, seed=3).final for system in (fast, plain)]

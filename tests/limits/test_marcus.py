@@ -10,12 +10,12 @@ import pytest
 import torch
 from scipy.linalg import expm
 from scipy.stats import kstest
-from tests.conftest import LEVEL
 from torch import Tensor
 
 from mpgd import StableLaw, StableNoise
 from mpgd.limits import Diagonal, Field, Linear, MarcusSDE, coarsen
 from mpgd.limits.noise_blocks import open_stream
+from tests.conftest import LEVEL
 
 J = [[0.0, -1.0], [1.0, 0.0]]
 Drift = Callable[[Tensor], Tensor]

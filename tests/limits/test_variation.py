@@ -4,7 +4,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from mpgd.limits._compiled import compiled
+from mpgd.limits.lazy_numba import compiled
 from mpgd.limits.paths.variation import p_variation
 
 KINDS = ["gaussian", "stable", "monotone", "constant", "ties", "trend", "plane", "space", "ties_2d"]

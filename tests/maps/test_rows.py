@@ -8,11 +8,11 @@ from functools import lru_cache
 import mpmath as mp
 import numpy as np
 import pytest
-from tests.noise.integer_reference import evaluate
 
 from mpgd.maps.abel import abel_coordinate
 from mpgd.maps.rows import LARGEST, pack
 from mpgd.maps.tables import ThalerTables, thaler_tables
+from tests.noise.integer_reference import evaluate
 
 GAMMAS = [0.52, 0.6, 0.75, 0.9, 0.99]
 

@@ -120,10 +120,10 @@ def test_the_cache_lies_where_the_environment_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MPGD_CACHE", str(tmp_path))
-    assert tables.cache_folder() == tmp_path
+    assert files.cache_folder() == tmp_path
     monkeypatch.delenv("MPGD_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "x"))
-    assert tables.cache_folder() == tmp_path / "x" / "mpgd"
+    assert files.cache_folder() == tmp_path / "x" / "mpgd"
 
 
 def rewrite(path: Path, **changes: np.ndarray) -> None:
@@ -296,12 +296,36 @@ def test_a_file_of_another_gamma_is_not_taken(
     assert_same(thaler_tables(0.6), fresh[0.6])
 
 
-def test_a_folder_that_cannot_be_made_is_no_error(
-    cache: Path, tmp_path: Path, fresh: dict[float, ThalerTables], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def without_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("MPGD_CACHE", str(tmp_path / "file" / "cache"))
-    assert_same(thaler_tables(0.6), fresh[0.6])
+
+
+def without_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("MPGD_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", fail)
+
+
+@pytest.mark.parametrize("without", [without_a_folder, without_a_home])
+def test_without_a_place_for_the_cache_tables_are_computed_and_one_line_says_so(
+    without: Callable[[Path, pytest.MonkeyPatch], None],
+    cache: Path,
+    tmp_path: Path,
+    fresh: dict[float, ThalerTables],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    without(tmp_path, monkeypatch)
+    files.warn_once.cache_clear()
+    for gamma in (0.6, 0.7):
+        assert_same(thaler_tables(gamma), fresh[gamma])
+    (line,) = caplog.messages
+    assert line.startswith("tables cannot be kept in")
+    assert "set MPGD_CACHE to a folder that can be written" in line
 
 
 @pytest.mark.parametrize("call", ["replace", "fsync"])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import mpmath as mp
 import numpy as np
 import pytest
-from tests import reference
 
 from mpgd import ChaoticNoise, ThalerMap
+from tests import reference
 
 GAMMAS = [0.51, 0.55, 0.6, 2 / 3, 0.75, 0.8, 0.95]
 

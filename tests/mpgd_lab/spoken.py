@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from mpgd_lab.runner import Silent
+from mpgd_lab.runner import SilentReporter
 
 Rows = list[list[str]]
 
 
-class Spoken(Silent):
+class Spoken(SilentReporter):
     """A reporter that remembers what was said."""
 
     def __init__(self) -> None:

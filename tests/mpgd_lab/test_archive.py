@@ -8,12 +8,12 @@ from math import nan, pi
 from pathlib import Path
 
 import pytest
-from tests import results
 
 from mpgd_lab import archive, cli, report
 from mpgd_lab.archive import THINNED, pack, restore, unpack
 from mpgd_lab.catalogue import load
-from mpgd_lab.store import UNNAMED, Record, Run, Store
+from mpgd_lab.store import FIRST_VERSION, Record, Run, Store
+from tests import results
 
 RUN = Run("valley", "text", "gd", {"eta": 0.01, "steps": 8000}, seed=3)
 
@@ -119,7 +119,7 @@ def test_a_store_is_given_what_it_lacks(tmp_path: Path) -> None:
     """Of the experiments asked for and of present noise; what is there stays as it is."""
     file, store = tmp_path / "records.jsonl.xz", Store(tmp_path / "runs")
     here, other, old = replace(RUN, seed=4), replace(RUN, experiment="ecg"), replace(RUN, seed=5)
-    old = replace(old, driver=UNNAMED)
+    old = replace(old, driver=FIRST_VERSION)
     pack([record({}, run) for run in (RUN, here, other, old)], file)
     store.save(here, {"trace": 1.0}, {}, seconds=1.0)
     assert restore(store, ["valley"], file) == 1

@@ -51,7 +51,7 @@ def test_a_reader_that_has_gone_is_no_traceback(words: tuple[str, ...], tmp_path
     command = [*COMMAND, *words]
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
     os.close(writer)
-    assert (done.returncode, done.stderr) == (cli.UNREAD, "")
+    assert (done.returncode, done.stderr) == (cli.PIPE_CLOSED, "")
 
 
 def test_closed_output_is_no_traceback() -> None:

@@ -1,4 +1,4 @@
-"""An experiment in one file outside the package: trained, told, shown on the page."""
+"""An experiment in one file outside the package: trained, printed, shown on the page."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from mpgd_lab.runner import Context, reproduce
 STUDY = """
 from mpgd_lab.content.tables import Comparison
 from mpgd_lab.content.blocks import Text
-from mpgd_lab.content.findings import judged
+from mpgd_lab.content.findings import verdict_blocks
 from mpgd_lab.content.tables import Setting, scheme_table
-from mpgd_lab.experiment import Experiment, Part
+from mpgd_lab.experiment import Experiment, SectionSpec
 from mpgd_lab.schema import Needs
 from mpgd_lab.schemes import Scheme, runs_of
-from mpgd_lab.statistics import Columns
+from mpgd_lab.statistics import Measure
 from mpgd_lab.batched_training import descend
 
 import torch
 
-END = Columns("distance", "distance to the minimum", 3, said="distance")
+END = Measure("distance", "distance to the minimum", 3, noun="distance")
 
 
 def schemes(protocol):
@@ -50,12 +50,13 @@ COMPARISON = Comparison(lambda records: {"bowl": records}, schemes, lambda proto
 def blocks(records):
     headlines = {"distance": "Bowl: MPGD ends nearer to the minimum"}
     table = scheme_table("Distances", [Setting("bowl", records, END)], "lower")
-    return [Text("Descent into a bowl."), *judged({"bowl": records}, headlines, COMPARISON), table]
+    verdicts = verdict_blocks({"bowl": records}, headlines, COMPARISON)
+    return [Text("Descent into a bowl."), *verdicts, table]
 
 
 EXPERIMENT = Experiment(
-    name="bowl", title="Descent into a bowl", runs=runs, train=train, told=COMPARISON.told,
-    needs=lambda run: Needs(("distance",)), section=Part("A bowl of our own", blocks),
+    name="bowl", title="Descent into a bowl", runs=runs, train=train, printout=COMPARISON.printout,
+    needs=lambda run: Needs(("distance",)), section=SectionSpec("A bowl of our own", blocks),
 )
 """
 

@@ -2,32 +2,43 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.mpgd_lab.spoken import Spoken
 
 from mpgd.noise.engines import has_numba
 from mpgd_lab.catalogue import load
-from mpgd_lab.plan import announce, check_options, must_compile, runs_of
+from mpgd_lab.plan import check_options, must_compile, plan_studies, runs_of
 from mpgd_lab.runner import Context
+from tests.mpgd_lab.spoken import Spoken
 
 
 def test_only_runs_that_the_store_lacks_are_announced(tmp_path: Path) -> None:
     context, study = Context(tmp_path, seeds=2), load("digits")
     runs = runs_of(study, context)
     context.store.save(runs[0], {"test_accuracy": 1.0}, {}, seconds=1.0)
-    (due,) = announce([study], context)
+    (due,) = plan_studies([study], context)
     assert (due.name, due.runs) == ("digits", len(runs) - 1)
     assert due.seconds == pytest.approx(due.runs * study.seconds)
     assert due.seconds > 0
 
 
 def test_a_run_that_two_lines_share_is_announced_once(tmp_path: Path) -> None:
-    context, study = Context(tmp_path, seeds=1), load("audit")
+    context, study = Context(tmp_path, seeds=1), load("digits")
     runs = runs_of(study, context)
-    (due,) = announce([study], context)
-    assert due.runs == len({run.key for run in runs}) < len(runs)
+    (due,) = plan_studies([replace(study, select_runs=lambda context: 2 * runs)], context)
+    assert due.runs == len(runs) > 0
+
+
+def test_a_study_whose_data_is_not_found_says_so_when_it_runs_and_not_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MPGD_DATA", raising=False)
+    monkeypatch.setattr("mpgd_lab.experiment.is_available", lambda source, data: False)
+    context = Context(tmp_path, heard := Spoken())
+    plan_studies([load("audit")], context)
+    assert heard.lines == []
 
 
 def test_an_option_is_refused_where_nobody_heeds_it_and_told_where_some_do(tmp_path: Path) -> None:

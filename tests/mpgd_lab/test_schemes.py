@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mpgd_lab.catalogue import PROTOCOLS, load
-from mpgd_lab.schemes import Scheme, gaussian_of, place, runs_of
+from mpgd_lab.schemes import Scheme, gaussian_of, runs_of, sort_key
 from mpgd_lab.statistics import schemes_of
 from mpgd_lab.store import Record, Run
 
@@ -73,7 +73,8 @@ def test_mpgd_is_compared_with_the_gaussian_of_its_variance_or_the_only_one() ->
     )
     assert gaussian_of(ours, [plain, own, only]) == own
     assert gaussian_of(ours, [plain, only]) == only
-    assert gaussian_of(ours, [plain, Scheme()]) is None
+    assert gaussian_of(ours, [plain, Scheme()]) == plain
+    assert gaussian_of(ours, [Scheme()]) is None
 
 
 def test_rows_are_sorted_by_kind_skewness_variant_and_gamma() -> None:
@@ -87,7 +88,7 @@ def test_rows_are_sorted_by_kind_skewness_variant_and_gamma() -> None:
         Scheme("chaotic", False, 0.55, 0.5),
         Scheme(batch=32),
     ]
-    assert sorted(reversed(order), key=place) == order
+    assert sorted(reversed(order), key=sort_key) == order
     runs = runs_of("x", "paper", reversed(order), [1], {})
     assert list(schemes_of(Record(run, {}, {}, 0.0, {}, None) for run in runs)) == [
         str(scheme) for scheme in order

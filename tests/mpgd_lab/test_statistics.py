@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata, ttest_1samp, wilcoxon
 
-from mpgd_lab.content.tables import Setting, scheme_table, told
+from mpgd_lab.content.tables import Setting, scheme_table, terminal_table
 from mpgd_lab.schemes import Scheme, runs_of
 from mpgd_lab.statistics import (
-    Columns,
-    average,
+    Measure,
     by_scheme,
     by_seed,
-    claim,
     interval,
-    paired,
+    judge_claim,
+    paired_difference,
     summary,
     worst_of,
 )
@@ -38,8 +37,8 @@ def test_std_is_that_of_a_sample() -> None:
 def test_where_all_runs_diverged_words_say_so() -> None:
     lost = {1: nan, 2: nan}
     assert summary(lost.values()).text(2) == "all 2 diverged"
-    assert paired(lost, {1: 1.0, 2: 2.0}).text(2) == "nothing to compare"
-    assert paired({1: 3.0}, {1: 1.0}).text(1) == "+2.0 [1 seed]"
+    assert paired_difference(lost, {1: 1.0, 2: 2.0}).text(2) == "nothing to compare"
+    assert paired_difference({1: 3.0}, {1: 1.0}).text(1) == "+2.0 [1 seed]"
 
 
 def test_runs_that_diverged_are_counted_and_count_as_the_worst() -> None:
@@ -47,19 +46,19 @@ def test_runs_that_diverged_are_counted_and_count_as_the_worst() -> None:
     mine, theirs = {1: 1.0, 2: nan, 3: 2.0}, {1: 0.0, 2: 0.0, 3: 0.0}
     assert worst_of([mine, theirs], "lower") == 2.0
     assert worst_of([mine, theirs], "higher") == 0.0
-    d = paired(mine, theirs, worst=2.0)
+    d = paired_difference(mine, theirs, worst=2.0)
     assert (d.mean, d.count, d.diverged) == (pytest.approx(5 / 3), 3, 1)
-    left_out = paired(mine, theirs)
+    left_out = paired_difference(mine, theirs)
     assert (left_out.mean, left_out.count, left_out.diverged) == (1.5, 2, 1)
-    assert paired({1: inf}, {1: 0.0}).count == 0
-    assert paired({1: nan}, {1: nan}, worst=7.0).mean == 0.0
+    assert paired_difference({1: inf}, {1: 0.0}).count == 0
+    assert paired_difference({1: nan}, {1: nan}, worst=7.0).mean == 0.0
 
 
 def test_only_seeds_that_both_have_are_paired() -> None:
-    d = paired({1: 1.0, 2: 5.0, 3: 9.0}, {2: 4.0, 3: 7.0, 4: 0.0})
+    d = paired_difference({1: 1.0, 2: 5.0, 3: 9.0}, {2: 4.0, 3: 7.0, 4: 0.0})
     assert (d.mean, d.count) == (1.5, 2)
     with pytest.raises(ValueError, match=r"no seed is in both, got \[1\] and \[2\]"):
-        paired({1: 0.0}, {2: 0.0})
+        paired_difference({1: 0.0}, {2: 0.0})
 
 
 def test_the_interval_and_the_tests_are_students_and_wilcoxons() -> None:
@@ -70,7 +69,7 @@ def test_the_interval_and_the_tests_are_students_and_wilcoxons() -> None:
     assert found.p_mean == pytest.approx(test.pvalue)
     assert found.p_rank == pytest.approx(wilcoxon(d).pvalue)
     assert found.rank == pytest.approx(np.sum(np.sign(d) * rankdata(np.abs(d))))
-    assert found.visible == pytest.approx(2.8 * d.std(ddof=1) / np.sqrt(12))
+    assert found.detectable == pytest.approx(2.8 * d.std(ddof=1) / np.sqrt(12))
 
 
 @pytest.mark.parametrize("n", [6, 8, 13, 14])
@@ -92,9 +91,9 @@ def test_a_row_shows_ours_beside_the_printed_number_and_two_differences() -> Non
         *records(Scheme("matched", False, 0.6), [2.0, 3.0] * 3),
         *records(Scheme("chaotic", False, 0.6, 0.5), [0.5, 1.5] * 3),
     ]
-    columns = Columns("error", "error", 1, lambda name: {"gd": "1.4 (0.7)"}.get(name, ""))
-    table = scheme_table("errors", [Setting("here", everything, columns)], "lower")
-    title, headings, (gd, gaussian, mpgd) = told(table)
+    measure = Measure("error", "error", 1, lambda name: {"gd": "1.4 (0.7)"}.get(name, ""))
+    table = scheme_table("errors", [Setting("here", everything, measure)], "lower")
+    title, headings, (gd, gaussian, mpgd) = terminal_table(table)
     assert title == "errors"
     assert headings == ["scheme", "printed", "ours", "minus descent", "minus Gaussian"]
     assert gd == ["gd", "1.4 (0.7)", "1.5 (0.5)", "", ""]
@@ -102,11 +101,7 @@ def test_a_row_shows_ours_beside_the_printed_number_and_two_differences() -> Non
     assert mpgd[3:] == ["-0.5 [-0.5, -0.5]", "-1.5 [-1.5, -1.5]"]
     schemes = by_scheme(everything)
     ours = [schemes["mpgd plain 0.6 beta 0.5"]]
-    assert claim("less", "lower", ours, [schemes["gd"]], "error").word == "supported"
-
-
-def test_schemes_are_averaged_over_the_seeds_they_share() -> None:
-    assert average([{1: 1.0, 2: 4.0}, {2: 6.0, 3: 0.0}]) == {2: 5.0}
+    assert judge_claim("less", "lower", ours, [schemes["gd"]], "error").word == "supported"
 
 
 def test_a_run_that_ends_at_an_absurd_number_has_diverged() -> None:

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from mpgd import MPGD
 from mpgd.noise import engines
 from mpgd_lab import batched_training as training
-from mpgd_lab.banks.bank import perturbations
-from mpgd_lab.banks.released import SWITCHES, SwitchedNoise
 from mpgd_lab.batched_training import Problem, minibatches, train
 from mpgd_lab.data.sources import Split
 from mpgd_lab.nets.layout import Layout, mean_square
+from mpgd_lab.perturbations.batched import perturbations
+from mpgd_lab.perturbations.released import SWITCHES, SwitchedNoise
 from mpgd_lab.schemes import PRINTED_SIGNS
 from mpgd_lab.store import Run
 

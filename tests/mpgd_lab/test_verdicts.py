@@ -12,11 +12,11 @@ from mpgd_lab.statistics import (
     Difference,
     Direction,
     Verdict,
-    claim,
-    corrected,
     holm,
+    holm_corrected,
     interval,
-    paired,
+    judge_claim,
+    paired_difference,
 )
 from mpgd_lab.store import Record
 
@@ -50,13 +50,13 @@ def test_the_rule(difference: Difference, direction: Direction, word: str) -> No
 
 def test_a_page_shows_no_verdict_of_few_seeds() -> None:
     few = Verdict("", "lower", found(-1, -9, 0.01, 0.01, count=7))
-    assert (few.word, few.shown) == ("supported", "provisional")
+    assert (few.word, few.label) == ("supported", "provisional")
     shown = finding("", few, "as the text says", 2)
     assert shown.word == "provisional"
     assert shown.reason.startswith("supported so far: ")
     many = Verdict("", "lower", found(-1, -9, 0.01, 0.01, count=8))
-    assert (many.shown, finding("", many, "", 2).word) == ("supported", "supported")
-    assert Verdict("", "lower", found(-1, -9, 0.1, 0.1, count=7)).shown == "undecided"
+    assert (many.label, finding("", many, "", 2).word) == ("supported", "supported")
+    assert Verdict("", "lower", found(-1, -9, 0.1, 0.1, count=7)).label == "undecided"
 
 
 def test_an_outlier_alone_does_not_decide() -> None:
@@ -81,7 +81,7 @@ def test_p_values_are_corrected_by_holm_for_each_test() -> None:
     assert holm([]) == []
     assert holm([0.04, 0.01, 0.02, 0.9]) == pytest.approx([0.08, 0.04, 0.06, 0.9])
     alone = Verdict("", "higher", found(1, 9, 0.02, 0.01))
-    four = corrected([alone] * 2 + [Verdict("", "higher", found(1, 9, 0.5, 0.5))] * 2)
+    four = holm_corrected([alone] * 2 + [Verdict("", "higher", found(1, 9, 0.5, 0.5))] * 2)
     assert alone.word == "supported"
     assert [one.word for one in four] == ["mixed", "mixed", "undecided", "undecided"]
     assert four[0].p == pytest.approx((0.08, 0.04))
@@ -89,7 +89,7 @@ def test_p_values_are_corrected_by_holm_for_each_test() -> None:
 
 
 def test_one_seed_decides_nothing() -> None:
-    verdict = Verdict("A is less than B", "lower", paired({1: 0.0}, {1: 5.0}))
+    verdict = Verdict("A is less than B", "lower", paired_difference({1: 0.0}, {1: 5.0}))
     assert verdict.word == "undecided"
     assert verdict.text(1).endswith("1 seed, too few for a verdict")
 
@@ -100,7 +100,7 @@ def test_a_claim_counts_a_diverged_run_as_the_worst() -> None:
         return [Record(r, {"e": x}, {}, 0.0, {}, None) for r, x in zip(runs, values, strict=True)]
 
     ours = [records(Scheme("chaotic", False, 0.6, 0.5), [1.0, nan, 2.0])]
-    verdict = claim("less", "lower", ours, [records(Scheme(), [1.0, 1.0, 5.0])], "e")
+    verdict = judge_claim("less", "lower", ours, [records(Scheme(), [1.0, 1.0, 5.0])], "e")
     assert (verdict.difference.count, verdict.difference.diverged) == (3, 1)
     assert verdict.difference.mean == pytest.approx((0.0 + 4.0 - 3.0) / 3)
 

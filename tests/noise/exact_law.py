@@ -17,10 +17,10 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 from numpy.typing import NDArray
-from tests.noise.integer_reference import evaluate
 
 from mpgd.maps.abel import AbelCoordinate, abel_coordinate
 from mpgd.maps.abel import evaluate as chebyshev
+from tests.noise.integer_reference import evaluate
 
 Rows = NDArray[np.uint64]
 

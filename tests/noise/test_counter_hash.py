@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import kstest, norm
-from tests.conftest import LEVEL
 
 from mpgd.noise.counter_hash import (
     MASK,
@@ -19,6 +18,7 @@ from mpgd.noise.counter_hash import (
     step_key_tensor,
     uniform,
 )
+from tests.conftest import LEVEL
 
 EDGES = [0, 1, 2, 2**31, 2**32 - 1, 2**32, 2**62, 2**63 - 1, 2**63, 2**64 - 1]
 USED = range(12, 64)

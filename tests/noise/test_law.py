@@ -23,12 +23,12 @@ from benchmarks.visits import (
     tail_errors,
 )
 from scipy.stats import norm, poisson
-from tests.conftest import LEVEL
-from tests.noise.exact_law import inputs_reaching, visit_law
-from tests.noise.integer_reference import evaluate
 
 from mpgd.maps.tables import thaler_tables
 from mpgd.noise.word import FRACTION, LONGEST
+from tests.conftest import LEVEL
+from tests.noise.exact_law import inputs_reaching, visit_law
+from tests.noise.integer_reference import evaluate
 
 GAMMAS = [0.52, 0.55, 0.6, 0.75, 0.9, 0.99]
 

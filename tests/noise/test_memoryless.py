@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import kstest, norm
-from tests.conftest import LEVEL
 
 from mpgd import ChaoticNoise, GaussianNoise, StableLaw, StableNoise
 from mpgd.noise.memoryless import MemorylessNoise
+from tests.conftest import LEVEL
 
 BOTH = [GaussianNoise(2.0), StableNoise(1.5, 0.5)]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import torch
 from scipy.stats import kstest, norm
-from tests.conftest import LEVEL
 
 from mpgd import GaussianNoise
 from mpgd.maps import normal as table
 from mpgd.noise.counter_hash import flat_index
 from mpgd.noise.engines.tensor import lookup
 from mpgd.noise.memoryless import UNIT, integers, normal_driver
+from tests.conftest import LEVEL
 
 
 def test_the_table_is_computed_with_the_pinned_bits() -> None:

@@ -1,16 +1,16 @@
-"""Stochastic rounding: right in the mean, to a neighbour, the same bits from torch and numba."""
+"""Stochastic rounding: right in the mean, to a neighbour, the same bits from torch and C."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from tests.optim.workers import same_bits
 from torch import Tensor
 
-from mpgd import stochastic_round
 from mpgd.noise.counter_hash import flat_index, hash_elements
 from mpgd.noise.stochastic_rounding import rounded
+from mpgd.optim import stochastic_round
 from mpgd.optim.rounding import round_part
+from tests.optim.workers import same_bits
 
 HALVES = [torch.bfloat16, torch.float16]
 PLACES = {torch.bfloat16: 2.0**-7, torch.float16: 2.0**-10}
@@ -57,7 +57,7 @@ def test_halves_stay_and_all_others_go_to_a_neighbour(dtype: torch.dtype) -> Non
 
 
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
-def test_numba_and_torch_give_the_same_bits(dtype: torch.dtype) -> None:
+def test_kernels_and_torch_give_the_same_bits(dtype: torch.dtype) -> None:
     g = torch.Generator().manual_seed(0)
     x = torch.cat([torch.randn(2000, generator=g) * 10.0**k for k in range(-12, 6)])
     top = torch.finfo(dtype).max

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tests.optim.workers import make_optimizer
 from torch import nn
 from torch.optim import Optimizer
 
 from mpgd import ChaoticNoise, GaussianNoise, StableNoise
 from mpgd.optim.settings import PREFIX
 from mpgd.optim.state import ENTRIES
+from tests.optim.workers import make_optimizer
 
 KINDS = ["mpgd", "sgd", "adamw", "adagrad"]
 SHARED = ChaoticNoise(0.6, 0.5, signs="product", longest=50, shared=True)

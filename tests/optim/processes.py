@@ -12,10 +12,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
-from tests.optim.workers import SETTINGS, batch, make_optimizer, set_gradients, small_net
 from torch import Tensor, nn
 
 import mpgd
+from tests.optim.workers import SETTINGS, batch, make_optimizer, set_gradients, small_net
 
 Job = tuple[str, dict[str, Any]]  # kind and settings of an optimizer
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.checkpoints import KINDS, drivers_state, made
-from tests.optim.workers import run, same_bits, small_net, snapshot
 from torch import Tensor
 
 from mpgd.optim.settings import NAMES, PREFIX
 from mpgd.optim.state import ENTRIES
+from tests.optim.checkpoints import KINDS, drivers_state, made
+from tests.optim.workers import run, same_bits, small_net, snapshot
 
 CORRUPTIONS = 125  # of each of the four kinds
 OURS = {prefix + name for prefix in ("", PREFIX) for name in (*NAMES, *ENTRIES)} - {"step"}

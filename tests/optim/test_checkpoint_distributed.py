@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 import torch.distributed.checkpoint as dcp
-from tests.optim.checkpoints import KINDS, VARIANTS, drivers_state, made, prefix_of
-from tests.optim.workers import make_optimizer, same_bits, small_net, snapshot, train
 from torch import nn
 from torch.distributed.checkpoint.state_dict import (
     StateDictOptions,
@@ -17,6 +15,9 @@ from torch.distributed.checkpoint.state_dict import (
     set_state_dict,
 )
 from torch.optim import Optimizer
+
+from tests.optim.checkpoints import KINDS, VARIANTS, drivers_state, made, prefix_of
+from tests.optim.workers import make_optimizer, same_bits, small_net, snapshot, train
 
 # torch's checkpointing still names parts of itself by deprecated ways
 pytestmark = pytest.mark.filterwarnings(

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.checkpoints import made, prefix_of
-from tests.optim.workers import run, same_bits, small_net, snapshot, train
 
 from mpgd import ChaoticNoise, GaussianNoise
 from mpgd.optim.settings import NAMES
+from tests.optim.checkpoints import made, prefix_of
+from tests.optim.workers import run, same_bits, small_net, snapshot, train
 
 Edit = Callable[[dict[str, Any]], Any]
 

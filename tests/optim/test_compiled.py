@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.checkpoints import SHARED, drivers_state
-from tests.optim.descents import parameters
-from tests.optim.workers import make_optimizer, same_bits, set_gradients, snapshot
 from torch import Tensor
 from torch._dynamo.backends.debugging import aot_eager
 
 from mpgd import MPGD, GaussianNoise, StableNoise, perturb
 from mpgd.optim.displacement.traced import displace_group
+from tests.optim.checkpoints import SHARED, drivers_state
+from tests.optim.descents import parameters
+from tests.optim.workers import make_optimizer, same_bits, set_gradients, snapshot
 
 # what torch.compile imports uses torch's own deprecated functions
 pytestmark = [

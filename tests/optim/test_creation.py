@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.checkpoints import KINDS
-from tests.optim.descents import parameters
-from tests.optim.workers import make_optimizer, run, same_bits, snapshot
 from torch import nn
 
 from mpgd import MPGD, ChaoticNoise
 from mpgd.optim import state
 from mpgd.optim.distributed import note_offset
+from tests.optim.checkpoints import KINDS
+from tests.optim.descents import parameters
+from tests.optim.workers import make_optimizer, run, same_bits, snapshot
 
 SHAPES: Any = [3, (), (0,), (2, 5), 1, (4, 0), (), 700]
 VARIANTS: list[dict[str, Any]] = [

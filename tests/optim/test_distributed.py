@@ -11,6 +11,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
+
+import mpgd
+from mpgd import GaussianNoise
 from tests.optim import processes, workers
 from tests.optim.checkpoints import SHARED
 from tests.optim.processes import (
@@ -24,10 +28,6 @@ from tests.optim.processes import (
     train_odd,
 )
 from tests.optim.workers import SETTINGS, make_optimizer, same_bits
-from torch import nn
-
-import mpgd
-from mpgd import GaussianNoise
 
 # a hang is a failure; torch's checkpointing still names parts of itself by deprecated ways
 pytestmark = [
@@ -35,7 +35,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning:torch.distributed"),
 ]
 JOBS: list[Job] = [
-    ("mpgd", {"engine": "numba", "momentum": 0.9}),
+    ("mpgd", {"engine": "cpu", "momentum": 0.9}),
     ("mpgd", {"engine": "torch", "symmetric": True}),
     ("mpgd", {"noise": SHARED}),
     ("adamw", {"noise": GaussianNoise()}),

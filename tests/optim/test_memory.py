@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import copy
-import threading
 from typing import Any
 
 import pytest
 import torch
-from tests.optim.workers import make_optimizer, same_bits, snapshot
 from torch import nn
 
 from mpgd import MPGD, ChaoticNoise
-from mpgd.noise.engines import threads
+from tests.optim.workers import make_optimizer, same_bits, snapshot
 
 KINDS = ["mpgd", "adamw"]
 
@@ -20,7 +18,7 @@ KINDS = ["mpgd", "adamw"]
 def made(kind: str, size: int = 8, **settings: Any) -> tuple[nn.Parameter, Any]:
     p = nn.Parameter(torch.zeros(size))
     p.grad = torch.zeros(size)
-    return p, make_optimizer(kind, [p], **{"engine": "numba", **settings})
+    return p, make_optimizer(kind, [p], **{"engine": "cpu", **settings})
 
 
 def resize(p: nn.Parameter, optimizer: Any) -> None:
@@ -65,7 +63,7 @@ def test_an_orbit_with_strides_is_refused_by_a_kernel() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_parameter_that_changed_its_dtype_goes_on_as_with_torch_operations(kind: str) -> None:
     ends = []
-    for engine in ("torch", "numba"):
+    for engine in ("torch", "cpu"):
         p, optimizer = made(kind, engine=engine)
         optimizer.step()
         p.data = p.data.double()
@@ -79,7 +77,7 @@ def test_a_parameter_that_changed_its_dtype_goes_on_as_with_torch_operations(kin
 
 
 def test_a_lazily_negated_gradient_keeps_its_sign() -> None:
-    for engine in ("torch", "numba"):
+    for engine in ("torch", "cpu"):
         p = nn.Parameter(torch.zeros(()))
         p.grad = torch.tensor(1j).conj().imag  # -1, as a view with the negative bit
         MPGD([p], lr=0.1, sigma=1e-9, engine=engine).step()
@@ -113,24 +111,6 @@ def test_autograd_notices_the_displacement(kind: str) -> None:
     assert versions[1] >= versions[0] + 2  # displacement and step
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
-
-
-def test_parts_never_outlive_the_call() -> None:
-    """After Ctrl-C in one part the caller frees memory that the others use."""
-    torch.set_num_threads(4)
-    done, interrupted = [], threading.Event()
-
-    def run(first: int, last: int) -> None:
-        if first == 0:
-            interrupted.set()
-            raise KeyboardInterrupt
-        if threading.current_thread() is not threading.main_thread():
-            interrupted.wait(60)
-        done.append(first)
-
-    with pytest.raises(KeyboardInterrupt):
-        threads.in_parts(4 * threads.SMALLEST_PART, run)
-    assert len(done) == 3
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.checkpoints import prefix_of
-from tests.optim.workers import bits
 from torch import Tensor, nn
 
 from mpgd import MPGD, ChaoticNoise, perturb
 from mpgd.noise import NoiseState
 from mpgd.noise.counter_hash import make_key, seed_of
+from tests.optim.checkpoints import prefix_of
+from tests.optim.workers import bits
 
 SEQUENCES, LENGTH = 300, 12
 DRIVERS = {"multiplicative": 0, "additive": 1, "multiplicative_twin": 2, "additive_twin": 3}

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from tests.optim.watch import Watch
-from tests.optim.workers import make_optimizer
 from torch import nn
 
 from mpgd import GaussianNoise
 from mpgd.optim.displacement import reference
+from tests.optim.watch import Watch
+from tests.optim.workers import make_optimizer
 
 VARIANTS: list[dict[str, Any]] = [{"symmetric": True}, {"noise": GaussianNoise()}]
 

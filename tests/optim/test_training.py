@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from tests.optim import workers
 from tests.optim.workers import same_bits
 

@@ -1,4 +1,4 @@
-"""Write ``stable_oracle.json``: P(X > y) and f(y) by inverting the characteristic function.
+"""Write ``oracle.json``: P(X > y) and f(y) by inverting the characteristic function.
 
 With phi(t) = exp(-t^alpha (1 - i beta tan(pi alpha/2))) for t > 0, the inversion integrals are
 turned to the ray t = r e^(i psi), on which both phi(t) and e^(-ity) decay, and r = e^v is summed in
@@ -30,7 +30,7 @@ FAR = 1.04  # up to this alpha
 THIN = [0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0]  # parts of the way to 1e-15 on a thin tail
 SMALLEST = 1e-16
 DIGITS = 36
-TABLE = Path(__file__).with_name("stable_oracle.json")
+TABLE = Path(__file__).with_name("oracle.json")
 
 
 def tail_and_density(alpha: float, beta: float, y: float) -> tuple[float, float]:

@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 
 def load_oracle():
     """Import the oracle's script by path: it is no module of the package."""
-    spec = importlib.util.spec_from_file_location("oracle", HERE / "make_stable_oracle.py")
+    spec = importlib.util.spec_from_file_location("oracle", HERE / "make_oracle.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -33,7 +33,7 @@ def load_oracle():
     return module
 
 
-TABLE = np.array(json.loads((HERE / "stable_oracle.json").read_text()))
+TABLE = np.array(json.loads((HERE / "oracle.json").read_text()))
 
 
 def rows(alpha: float, beta: float) -> tuple[Array, Array, Array]:

@@ -7,10 +7,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 from scipy.stats import t
-from tests.theory.test_tails import METHODS, stable
 
 from mpgd.theory import DependenceWarning, tail_index
-from mpgd.theory.tails.index import dependence
+from mpgd.theory.tails import dependence
+from tests.theory.test_tails import METHODS, stable
 
 N = 4000
 

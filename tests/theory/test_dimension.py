@@ -6,8 +6,8 @@ import pytest
 from benchmarks.tails import stable_path
 from numpy.typing import NDArray
 
+from mpgd.theory.tails import dimension
 from mpgd.theory.tails.dimension import spanning_tree_edges, trajectory_dimension
-from mpgd.theory.tails.index import dimension
 
 Array = NDArray[np.float64]
 CANTOR = log(2) / log(3)

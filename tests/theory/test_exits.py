@@ -12,7 +12,7 @@ from mpgd import ChaoticNoise, exit_rate
 from mpgd.theory.phases.exits import ExitRate
 from mpgd.theory.phases.laminar import constants, phase_tail
 from mpgd.theory.phases.phase_kernel import Kernel, Recursion, chain
-from mpgd_lab.studies.escape.walks import count_exits
+from mpgd_lab.studies.escape.walkers import count_exits
 
 
 def line(x: np.ndarray) -> np.ndarray:

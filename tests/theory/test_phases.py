@@ -7,12 +7,13 @@ from math import inf, log, nan
 import numpy as np
 import pytest
 from scipy.stats import chisquare
-from tests.conftest import LEVEL
 
 from mpgd import ChaoticNoise, ThalerMap, levels
 from mpgd.noise import position
 from mpgd.theory import crossing_time, decay_of, force_of, phase_tail
-from mpgd.theory.phases.laminar import constants, crossing, phase_steps
+from mpgd.theory.phases import crossing
+from mpgd.theory.phases.laminar import constants, phase_steps
+from tests.conftest import LEVEL
 
 GAMMAS = [0.55, 0.6, 0.7, 0.9]
 
@@ -144,7 +145,7 @@ def test_a_slope_above_the_force_is_never_passed() -> None:
 
 
 def test_steps_too_long_for_the_loss_do_not_cross() -> None:
-    """The slope is below the force all the way, but steps jump to and fro."""
+    """The slope is below the force all the way, but steps jump from side to side."""
     assert crossing_time(lambda x: 3.0 * x, 0.0, 0.49, lr=0.7, force=1.5) < inf
     assert crossing_time(lambda x: 0.99 * x, 0.0, 1.0, lr=3.0, force=1.0) < inf
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mpgd.theory.tails.index import stable_estimators, tail_index
+from mpgd.theory.tails import stable_estimators
+from mpgd.theory.tails.index import tail_index
 
 METHODS = ["log_moments", "hill", "mcculloch", "characteristic"]
 TRIALS, N = 600, 10_000

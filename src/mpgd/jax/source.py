@@ -19,6 +19,7 @@ from mpgd.parameters import (
     SIGN_RULES,
     check_beta,
     check_choice,
+    check_flag,
     check_gamma,
     check_integer,
     check_longest,
@@ -53,6 +54,7 @@ def noise(
     signs: str = "fresh",
     first_sign: str = "drawn",
     longest: int | None = None,
+    shared: bool = False,
 ) -> Noise:
     """Return the noise of `mpgd.ChaoticNoise` for JAX.
 
@@ -63,6 +65,7 @@ def noise(
             sign times such a draw.
         first_sign: ``"drawn"`` like all others, or ``"positive"``.
         longest: no laminar phase has more steps than this; None sets no bound.
+        shared: as the multiplicative noise of an optimizer: one scalar driver for all coordinates.
 
     Examples:
         >>> source = noise(gamma=0.6, beta=0.5)
@@ -71,7 +74,7 @@ def noise(
         >>> v.shape, v.dtype.name, int(state.step)
         ((3,), 'float32', 1)
     """
-    return Noise(gamma, beta, signs, first_sign, longest)
+    return Noise(gamma, beta, signs, first_sign, longest, shared)
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ class Noise:
     signs: str
     first_sign: str
     longest: int | None = None
+    shared: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "gamma", check_gamma(self.gamma))
@@ -95,6 +99,7 @@ class Noise:
         check_choice("signs", self.signs, SIGN_RULES)
         check_choice("first_sign", self.first_sign, FIRST_SIGNS)
         object.__setattr__(self, "longest", check_longest(self.longest))
+        check_flag("shared", self.shared)
 
     @property
     def driver(self) -> Driver:
@@ -148,13 +153,16 @@ class Noise:
 
 
 def check_seed_or_array(seed: Any) -> Any:
-    """Return ``seed``: a number in its range, or an array of one integer."""
+    """Return ``seed``: a number in its range, an array of one integer, or the bits of a JAX key."""
     if not isinstance(seed, Array):
         return check_seed(seed)
+    if jnp.issubdtype(seed.dtype, jax.dtypes.prng_key) and seed.shape == ():
+        bits = jax.random.key_data(seed).astype(jnp.uint32).reshape(-1)
+        return bits[0] & jnp.uint32(2**31 - 1), bits[-1]  # seeds have 63 bits
     if seed.shape != () or not jnp.issubdtype(seed.dtype, jnp.integer):
         raise TypeError(
-            f"seed must be an integer or an array of one, got {seed.dtype}{list(seed.shape)}; "
-            "go over many seeds with jax.vmap"
+            "seed must be an integer, an array of one or a jax.random.key, got "
+            f"{seed.dtype}{list(seed.shape)}; go over many seeds with jax.vmap"
         )
     return seed
 

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from mpgd.limits.flows import Field, VectorField
+from mpgd.limits.couplings import Field, VectorField
 from mpgd.parameters import check_integer, check_positive
 
 Coefficient = Callable[[Tensor], Tensor] | Callable[[Tensor, float], Tensor]

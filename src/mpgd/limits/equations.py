@@ -13,14 +13,16 @@ whose jumps vanish, tend to the Marcus solution along a W that jumps.
 Reference: Lim, Wan & Simsekli (2022), Definitions B.8 and B.10, Remark B.2, Lemma C.2.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from mpgd.limits._solution import start
-from mpgd.limits.flows import CouplingLike, as_coupling
+from mpgd.limits.couplings import Coupling, CouplingLike, as_coupling
 from mpgd.limits.paths.checks import Array, checked_path
+from mpgd.limits.solution import initial_states
 
 
 def forward_path(b: CouplingLike, W: ArrayLike, x0: ArrayLike | Tensor) -> Array:
@@ -44,13 +46,13 @@ def forward_path(b: CouplingLike, W: ArrayLike, x0: ArrayLike | Tensor) -> Array
         [1.0, 2.5]
     """
     coupling = as_coupling(b)
-    steps, x = _checked(b, W, x0)
-    path = [x]
-    for dW in steps:
-        new = path[-1].clone()
-        coupling.add(new, path[-1], dW)
-        path.append(new)
-    return np.asarray(torch.cat(path).numpy())
+
+    def step(x: Tensor, dW: Tensor) -> Tensor:
+        new = x.clone()
+        coupling.add(new, x, dW)
+        return new
+
+    return _driven_path(coupling, step, W, x0)
 
 
 def marcus_path(b: CouplingLike, W: ArrayLike, x0: ArrayLike | Tensor) -> Array:
@@ -74,17 +76,21 @@ def marcus_path(b: CouplingLike, W: ArrayLike, x0: ArrayLike | Tensor) -> Array:
         [-1.0, 0.0]
     """
     coupling = as_coupling(b)
-    steps, x = _checked(b, W, x0)
-    path = [x]
-    for dW in steps:
-        path.append(coupling.flow(path[-1], dW))
-    return np.asarray(torch.cat(path).numpy())
+    return _driven_path(coupling, coupling.flow, W, x0)
 
 
-def _checked(b: CouplingLike, W: ArrayLike, x0: ArrayLike | Tensor) -> tuple[list[Tensor], Tensor]:
-    """Return the driver's increments, (1, r) each, and the start (1, d)."""
-    driver, x = checked_path(W, "W"), start(x0, 1)
-    r = as_coupling(b).width(x)
+def _driven_path(
+    coupling: Coupling,
+    step: Callable[[Tensor, Tensor], Tensor],
+    W: ArrayLike,
+    x0: ArrayLike | Tensor,
+) -> Array:
+    """Return the states (time, d) after every increment of the driver."""
+    driver, x = checked_path(W, "W"), initial_states(x0, 1)
+    r = coupling.width(x)
     if driver.shape[1] != r:
         raise ValueError(f"W must have {r} coordinates for this coupling, got {driver.shape[1]}")
-    return list(torch.as_tensor(np.diff(driver, axis=0))[:, None]), x
+    path = [x]
+    for dW in torch.as_tensor(np.diff(driver, axis=0))[:, None]:
+        path.append(step(path[-1], dW))
+    return np.asarray(torch.cat(path).numpy())

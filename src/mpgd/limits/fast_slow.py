@@ -18,13 +18,19 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from mpgd.limits import _solution
-from mpgd.limits._solution import Solution
 from mpgd.limits.coefficients import ChangingField, Coefficient, settle, takes_m
+from mpgd.limits.couplings import Along, Coupling, CouplingLike, Diagonal, as_coupling
 from mpgd.limits.drivers import DrivingNoise, limit_law
-from mpgd.limits.flows import Along, Coupling, CouplingLike, Diagonal, as_coupling
 from mpgd.limits.marcus import MarcusSDE, checked_pairs, widths
 from mpgd.limits.noise_blocks import by_step
+from mpgd.limits.solution import (
+    Recorder,
+    Solution,
+    check_drift,
+    initial_states,
+    refuse_non_finite,
+    steps_until,
+)
 from mpgd.noise import ChaoticNoise
 from mpgd.parameters import check_nonnegative, check_positive
 
@@ -196,17 +202,17 @@ class FastSlow:
             >>> system.simulate([1.0, 2.0], m=50, paths=4).final.shape
             torch.Size([4, 2])
         """
-        m, t1, x = check_positive("m", m), check_positive("t1", t1), _solution.start(x0, paths)
+        m, t1, x = check_positive("m", m), check_positive("t1", t1), initial_states(x0, paths)
         a, couplings = self.drift_at(m), self.couplings_at(m)
-        _solution.check_drift(a(x), x)
-        recorder = _solution.Recorder(times, t1, m, x)
-        steps = _solution.steps_until(t1, m)
+        check_drift(a(x), x)
+        recorder = Recorder(times, t1, m, x)
+        steps = steps_until(t1, m)
         for k, values in enumerate(self.values(couplings, x, m, steps, seed), 1):
             new = torch.add(x, a(x), alpha=1.0 / m)
             for b, v in zip(couplings, values, strict=True):
                 b.add(new, x, v)
             x = new
-            _solution.refuse_non_finite(x, k / m)
+            refuse_non_finite(x, k / m)
             recorder.keep(k, x)
         return recorder.solution()
 

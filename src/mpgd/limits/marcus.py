@@ -2,7 +2,7 @@
 
     dX = a(X) dt + sum_i b_i(X) <> dL_i
 
-An increment dL_i moves the state along the flow of b_i (see `mpgd.limits.flows`). A step of size h
+An increment dL_i moves the state along the flow of b_i (see `limits.couplings`). A step of size h
 is Strang's: half a step of the drift, the flows of b_1, b_2, ... in the order of the couplings,
 half a step of the drift. Drift steps are Heun's; two neighbouring halves are taken as one step.
 
@@ -23,9 +23,9 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from mpgd.limits._solution import Recorder, Solution, check_drift, refuse_non_finite, start
-from mpgd.limits.flows import Coupling, CouplingLike, as_coupling
+from mpgd.limits.couplings import Coupling, CouplingLike, as_coupling
 from mpgd.limits.noise_blocks import by_step
+from mpgd.limits.solution import Recorder, Solution, check_drift, initial_states, refuse_non_finite
 from mpgd.noise import StableNoise
 from mpgd.parameters import check_choice, check_integer, check_positive
 from mpgd.stable import StableLaw
@@ -103,7 +103,7 @@ class MarcusSDE:
             tensor(1., dtype=torch.float64)
         """
         check_choice("integral", integral, INTEGRALS)
-        x, h = start(x0, paths), step_size(t1, steps)
+        x, h = initial_states(x0, paths), step_size(t1, steps)
         check_drift(self.drift(x), x)
         recorder = Recorder(times, t1, steps / t1, x)
         move = self._along_flows if integral == "marcus" else self._forward
@@ -138,7 +138,7 @@ class MarcusSDE:
             >>> torch.equal(sde.solve(0.0, steps=8, paths=2, increments=fine).final, direct)
             True
         """
-        x, h = start(x0, paths), step_size(t1, steps)
+        x, h = initial_states(x0, paths), step_size(t1, steps)
         drawn = [[dL.clone() for dL in row] for row in self._draw(x, h, steps, seed)]
         return [torch.stack(column) for column in zip(*drawn, strict=True)]
 

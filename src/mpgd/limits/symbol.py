@@ -25,10 +25,10 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from mpgd.limits._solution import check_drift
-from mpgd.limits.flows import Coupling, as_coupling
+from mpgd.limits.couplings import Coupling, as_coupling
 from mpgd.limits.levy import Complex, levy_exponent
 from mpgd.limits.marcus import MarcusSDE, widths
+from mpgd.limits.solution import check_drift
 
 Array = NDArray[np.float64]
 

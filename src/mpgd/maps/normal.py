@@ -11,14 +11,13 @@ that gave other bits would be found out.
 from __future__ import annotations
 
 import hashlib
-from contextlib import suppress
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from mpgd.files import cache_folder, write_whole
+from mpgd.files import through_cache
 from mpgd.maps.rows import INPUT_BITS, POINT_BITS, Rows, tabulate
 from mpgd.maps.tables import RETURN_NODES, RETURN_ROW_BITS
 
@@ -33,14 +32,7 @@ _DIGITS: Final = 40
 @lru_cache(maxsize=1)
 def normal_rows() -> Rows:
     """Return the table: from disk, else computed (2 s)."""
-    path = cache_folder() / f"normal-{GAUSSIAN_VERSION}.npy"
-    rows = _load(path)
-    if rows is None:
-        rows = compute_rows()
-        with suppress(OSError):  # a folder that is not writable is no error
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, partial(np.save, arr=rows))
-    return rows
+    return through_cache(f"normal-{GAUSSIAN_VERSION}.npy", _load, compute_rows, np.save)
 
 
 def compute_rows() -> Rows:

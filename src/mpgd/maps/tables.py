@@ -4,22 +4,22 @@
     starts:   u = H(y)    ->  A(y)          a uniform number becomes a stationary start
 
 Both are rows of integers (`mpgd.maps.rows`). Tables are kept in a folder on disk (``MPGD_CACHE``,
-else the user's cache folder) and identified by a fingerprint of their bits.
+else the user's cache folder) and identified by a fingerprint of their bits. Where the folder cannot
+be written, each process computes them.
 """
 
 from __future__ import annotations
 
 import hashlib
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mpgd.files import cache_folder, open_regular, write_whole
+from mpgd.files import open_regular, through_cache
 from mpgd.maps.rows import INPUT_BITS, Rows, tabulate
 
 Array = NDArray[np.float64]
@@ -78,12 +78,10 @@ class ThalerTables:
 @lru_cache(maxsize=64)
 def thaler_tables(gamma: float) -> ThalerTables:
     """Return the tables at ``gamma``: from memory, else from disk, else computed (2 to 3 s)."""
-    path = cache_folder() / f"thaler-{DRIVER_VERSION}-{float(gamma).hex()}.npz"
-    tables = _load(path, gamma)
-    if tables is None:
-        tables = compute_tables(gamma)
-        _save(path, tables)
-    return tables
+    name = f"thaler-{DRIVER_VERSION}-{float(gamma).hex()}.npz"
+    return through_cache(
+        name, lambda path: _load(path, gamma), lambda: compute_tables(gamma), _save
+    )
 
 
 def compute_tables(gamma: float) -> ThalerTables:
@@ -150,10 +148,6 @@ def _fits(tables: ThalerTables) -> bool:
     )
 
 
-def _save(path: Path, tables: ThalerTables) -> None:
-    """Keep the tables; a folder that is not writable is no error."""
+def _save(file: IO[bytes], tables: ThalerTables) -> None:
     arrays = {name: getattr(tables, name) for name in ARRAYS}
-    arrays["checksum"] = np.frombuffer(tables.checksum, np.uint8)
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, partial(np.savez, **arrays))
+    np.savez(file, **arrays, checksum=np.frombuffer(tables.checksum, np.uint8))

@@ -26,7 +26,6 @@ from mpgd.noise.counter_hash import (
     flat_index,
     make_key,
     seed_of,
-    step_key,
     step_key_tensor,
 )
 from mpgd.noise.covariance import autocovariance
@@ -35,11 +34,11 @@ from mpgd.noise.engines import (
     check_dtype,
     check_engine,
     check_integers,
+    cpu,
     kernel_for,
     tensor,
-    use_fused,
+    use_cpu_kernels,
 )
-from mpgd.noise.engines.threads import in_parts
 from mpgd.noise.state import NoiseState, new_state
 from mpgd.parameters import (
     FIRST_SIGNS,
@@ -72,8 +71,8 @@ class ChaoticNoise:
             the variance and the start are those of such orbits, so the mean is zero; c0 stays.
             Sums then have no heavy tail and tend to a normal law.
         shared: as the multiplicative noise of an optimizer: one scalar driver for all coordinates.
-        engine: ``"torch"``, ``"numba"`` or ``"triton"``; by default numba on a CPU and Triton on a
-            GPU, where they are installed.
+        engine: ``"torch"``, ``"cpu"`` (compiled kernels) or ``"triton"``; by default the kernels of
+            the device, where they are installed.
 
     Examples:
         >>> noise = ChaoticNoise(gamma=0.6, beta=0.5)
@@ -104,7 +103,7 @@ class ChaoticNoise:
         object.__setattr__(self, "beta", check_beta(self.beta))
         check_choice("signs", self.signs, SIGN_RULES)
         check_choice("first_sign", self.first_sign, FIRST_SIGNS)
-        check_engine(self.engine)
+        object.__setattr__(self, "engine", check_engine(self.engine))
         object.__setattr__(self, "longest", check_longest(self.longest))
         check_flag("shared", self.shared)
 
@@ -211,11 +210,11 @@ class ChaoticNoise:
         """
         word = state.word
         check_dtype(dtype, word.device)
-        if index is None and use_fused(self.engine, word.device):
+        if index is None and use_cpu_kernels(self.engine, word.device):
             word = word.contiguous()
             value, following = torch.empty_like(word, dtype=dtype), torch.empty_like(word)
-            key = step_key(int(state.key), int(state.step))
-            self._advance_fused(word, following, value, key)
+            place = int(state.key), int(state.step)
+            cpu.advance(self.driver, word, value, *place, following=following)
             return value, NoiseState(following, state.step + 1, state.key)
         key_tensor = step_key_tensor(state.key, state.step)
         if index is None and self._is_launched(word.device):
@@ -241,10 +240,10 @@ class ChaoticNoise:
         word = state.word
         check_dtype(dtype, word.device)
         out = torch.empty((steps, *word.shape), dtype=dtype, device=word.device)
+        if use_cpu_kernels(self.engine, word.device):
+            cpu.advance(self.driver, word, out, int(state.key), steps=steps)
+            return out
         for k in range(steps):
-            if use_fused(self.engine, word.device):
-                self._advance_fused(word, word, out[k], step_key(int(state.key), k))
-                continue
             key = step_key_tensor(state.key, state.step + k)
             if self._is_launched(word.device):
                 self._launch(word, word, out[k], key)
@@ -266,8 +265,8 @@ class ChaoticNoise:
         state = self.init(count, seed, device)
         check_dtype(dtype, state.word.device)
         sums = torch.zeros(count, dtype=dtype, device=state.word.device)
-        if use_fused(self.engine, state.word.device):
-            self._sum_fused(state, sums, steps)
+        if use_cpu_kernels(self.engine, state.word.device):
+            cpu.advance(self.driver, state.word, sums, int(state.key), steps=steps, adds=True)
         else:
             for _ in range(steps):
                 value, state = self.step(state, dtype=dtype)
@@ -280,37 +279,7 @@ class ChaoticNoise:
         return is_gpu and not torch.compiler.is_compiling()
 
     def _launch(self, words: Tensor, following: Tensor, value: Tensor, key: Tensor) -> None:
-        """Do as `_advance_fused` on a GPU."""
+        """Write the values and the next words on a GPU; ``following`` may be ``words`` itself."""
         from mpgd.noise.engines.gpu import launch_words
 
         launch_words(self.driver, words, following, value, key)
-
-    def _advance_fused(self, words: Tensor, following: Tensor, value: Tensor, key: int) -> None:
-        """Write the values and the next words; ``following`` may be ``words`` itself."""
-        from mpgd.noise.engines import fused
-
-        old, new, out = (fused.flat(x) for x in (words, following, value))
-        constants, bits = fused.arguments(self.driver), np.uint64(key % 2**64)
-
-        def run(first: int, last: int) -> None:
-            part = slice(first, last)
-            if following is words:
-                fused.advance_values(old[part], out[part], first, bits, *constants)
-            else:
-                fused.advance_copy(old[part], new[part], out[part], first, bits, *constants)
-
-        in_parts(len(old), run)
-
-    def _sum_fused(self, state: NoiseState, sums: Tensor, steps: int) -> None:
-        from mpgd.noise.engines import fused
-
-        words, totals = fused.flat(state.word), fused.flat(sums)
-        key = int(state.key)
-        keys = np.array([step_key(key, k) % 2**64 for k in range(steps)], dtype=np.uint64)
-        constants = fused.arguments(self.driver)
-
-        def run(first: int, last: int) -> None:
-            part = slice(first, last)
-            fused.advance_sums(words[part], totals[part], steps, first, keys, *constants)
-
-        in_parts(len(words), run, smallest=max(1, 32768 // steps))

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import torch
@@ -33,7 +33,7 @@ from mpgd.maps.tables import RETURN_ROW_BITS, thaler_tables
 from mpgd.maps.thaler import ThalerMap
 from mpgd.noise.capped import CappedLaw, capped_law
 from mpgd.noise.counter_hash import make_key
-from mpgd.noise.word import FAR, FRACTION_BITS, LONG, LONGEST, NEGATIVE, SIGN_BITS
+from mpgd.noise.word import FAR, FRACTION_BITS, LONG, LONGEST, SIGN_BITS
 
 
 @contextmanager
@@ -82,7 +82,7 @@ class Table:
     """A table of `mpgd.maps.rows`, (row, word), and its copies on devices.
 
     Attributes:
-        rows: the table with the two words of a row beside each other, for one CPU core.
+        rows: the table, octave 0 (u in [1/2, 1)) first.
         row_bits: an octave has 2^row_bits rows.
     """
 
@@ -90,6 +90,14 @@ class Table:
         self.rows, self.row_bits = rows, row_bits
         self._columns = Constant(rows.view(np.int64).T)
         self._pairs = Constant(rows.view(np.int64))
+
+    @cached_property
+    def ascending(self) -> Rows:
+        """The table for the CPU's kernels, its octaves in the order of rising u.
+
+        The exponent of u as a double then numbers them.
+        """
+        return np.ascontiguousarray(self.rows.reshape(self.octaves, -1, 2)[::-1])
 
     @property
     def octaves(self) -> int:
@@ -120,9 +128,6 @@ class Driver:
         law: of orbits whose phases have a longest one; None if there is none.
         largest: the largest magnitude of a word.
         fingerprint: identifies the tables; checkpoints hold it.
-        table: B's table as the kernels read it, the two words of a row beside each other.
-        rule: what kernels know of a visit: the threshold, for products a mask of the old sign's
-            bit, and the largest magnitude.
         is_normal: not chaotic but normal noise without orbits, see `mpgd.noise.memoryless`; its
             table is then that of the normal law, and c0 what the integer 1 stands for.
     """
@@ -137,8 +142,6 @@ class Driver:
     law: CappedLaw | None
     largest: int
     fingerprint: int
-    table: NDArray[np.uint64]
-    rule: tuple[np.uint64, np.uint64, np.uint64]
     is_normal: bool = False
 
 
@@ -164,12 +167,6 @@ def make_driver(gamma: float, beta: float, signs: str, longest: int | None = Non
         law=law,
         largest=largest,
         fingerprint=tables.fingerprint if law is None else make_key(tables.fingerprint, largest),
-        table=tables.returns.reshape(-1),
-        rule=(
-            np.uint64(threshold),
-            np.uint64(NEGATIVE if product else 0),
-            np.uint64(largest),
-        ),
     )
 
 

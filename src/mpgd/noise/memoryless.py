@@ -22,7 +22,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Self
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -31,6 +30,7 @@ from mpgd.maps.rows import INPUT_BITS
 from mpgd.maps.tables import RETURN_ROW_BITS
 from mpgd.noise.counter_hash import flat_index, hash_elements, step_key_tensor, uniform
 from mpgd.noise.driver import Driver, Table
+from mpgd.noise.engines import cpu, use_cpu_kernels
 from mpgd.noise.engines.tensor import lookup
 from mpgd.noise.protocol import Noise
 from mpgd.noise.state import NoiseState, new_state
@@ -45,6 +45,7 @@ from mpgd.parameters import (
 
 SECOND_SALT = 0x2545F4914F6CDD1D  # salt of the second uniform
 UNIT: Final = 2.0**-NORMAL_BITS  # what the integer 1 stands for
+SMALLEST: Final = 1e-300  # a cosine that is 0 to rounding
 
 
 @lru_cache(maxsize=128)
@@ -63,8 +64,6 @@ def normal_driver(deviation: float) -> Driver:
         law=None,
         largest=0,
         fingerprint=int(FINGERPRINT, 16) >> 1,
-        table=rows.reshape(-1),
-        rule=(np.uint64(0),) * 3,
         is_normal=True,
     )
 
@@ -207,6 +206,14 @@ class GaussianNoise(MemorylessNoise):
         found: Driver = self.__dict__["_driver"]
         return found
 
+    def step(self, state: NoiseState, *, index: Tensor | None = None) -> tuple[Tensor, NoiseState]:
+        """Return the values at this time (float64) and the state at the next."""
+        if index is not None or not use_cpu_kernels(None, state.word.device):
+            return super().step(state, index=index)
+        value = torch.empty(state.word.shape, dtype=torch.float64, device=state.word.device)
+        cpu.advance(self.driver, None, value, int(state.key), int(state.step))
+        return value, replace(state, step=state.step + 1)
+
     def draw(self, index: Tensor, key: Tensor | int) -> Tensor:
         """Return the values of the elements ``index`` under the key of one step."""
         driver = self.driver
@@ -258,4 +265,5 @@ class StableNoise(MemorylessNoise):
         shifted = alpha * V + math.atan(t)
         scale: float = (1.0 + t * t) ** (0.5 / alpha)
         body = torch.sin(shifted) / torch.cos(V).pow(1.0 / alpha)
-        return body * (torch.cos(V - shifted) / W).pow((1.0 - alpha) / alpha) * scale
+        thin = torch.cos(V - shifted).clamp(min=SMALLEST)  # 0 to rounding at an end, if |beta| = 1
+        return body * (thin / W).pow((1.0 - alpha) / alpha) * scale

@@ -5,7 +5,7 @@ perturbed       that subclass, and perturb()
 mpgd            MPGD, the same over torch.optim.SGD
 settings        keywords as one frozen value
 state           the drivers of a parameter; entries, checkpoint: shown, saved and loaded
-displacement/   x <- x + (n - m x), by torch operations and by kernels
+displacement/   x <- (x - m x) + n, by torch operations and by kernels
 rounding        stochastic rounding of half parameters
 distributed     shards and ordinals
 diagnostics     how large a perturbation is; groups: parameter groups, the recipe

@@ -31,6 +31,7 @@ from mpgd.optim.update import strengths
 from mpgd.parameters import check_integer
 
 WATCHED_STEPS: Final = 1000  # over so many the push is compared with the weights
+SIZES: Final = ("mu", "sigma", "decay", "force")
 PIECE: Final = 1 << 18  # elements that are widened at a time
 
 
@@ -125,13 +126,27 @@ def root_mean_square(tensors: Iterable[Tensor]) -> float:
     return math.sqrt(total / count) if count else 0.0
 
 
+def warn_if_silent(groups: Sequence[Mapping[str, Any]], prefix: str) -> None:
+    """Warn if no group asks for a perturbation, be it a force of 0, or for stochastic rounding."""
+    for group in groups:
+        mu, sigma, decay, force, rounding = (group[prefix + name] for name in (*SIZES, "rounding"))
+        if mu or sigma or decay is not None or force is not None or rounding != "nearest":
+            return
+    warnings.warn(
+        "no parameter is perturbed: give strength and steps, or force=0 if that is meant",
+        UserWarning,
+        stacklevel=level_of_user(),
+    )
+
+
 def warn_if_large(
-    number: int, group: Mapping[str, Any], settings: Settings, prefix: str = ""
+    number: int, group: Mapping[str, Any], settings: Settings, prefix: str, by_strength: bool
 ) -> bool:
     """Warn if a group's perturbation exceeds the size of its weights; return whether it does.
 
     That is their root mean square: biases that start at 0 count as the small part of a group that
-    they are, and a group of zeros is not compared with.
+    they are, and a group of zeros is not compared with. ``by_strength`` says that the recipe has
+    set the force.
     """
     eta = float(group["lr"])
     parts = [local(p) for p in group["params"]]
@@ -145,7 +160,7 @@ def warn_if_large(
     long, short = share + push / weights, kick[0] + kick[1] / weights
     if long <= 1.0 and short <= 1.0:
         return False
-    given = [name for name in ("force", "decay", "sigma", "mu") if group.get(prefix + name)]
+    given = ["strength"] if by_strength else [n for n in SIZES if group.get(prefix + n)]
     warnings.warn(
         f"the perturbation of group {number} is larger than its weights, whose root mean square is "
         f"{weights:.2g}: over {WATCHED_STEPS} steps it comes to about {long:.2g} times that, one "
@@ -216,7 +231,7 @@ def perturbation_sizes(optimizer: Optimizer, steps: int | None = None) -> list[P
     the weights are read too. Momentum p adds gradients up to 1/(1 - p) of them; so ``reach`` is
     (1 - p) times what it is without. Around another optimizer than SGD the force is compared with
     its update divided by lr. That is measured when it is asked for: a call makes the next step
-    measure it, and the next call returns ``reach`` of that step, once.
+    measure it, and a call right after that step returns it. So call before and after a step.
 
     Args:
         optimizer: a perturbed optimizer, or any other, which has sizes 0.
@@ -276,12 +291,13 @@ class UpdateProbe:
         self._updates: dict[int, float | None] = {}
 
     def take(self, number: int) -> float | None:
-        """Return the update of a group at the measured step, once; the next step measures again."""
+        """Return the update of a group at the last step, if that was measured; the next one is."""
         self._is_asked = True
-        return self._updates.pop(number, None)
+        return self._updates.get(number)
 
     def note(self, groups: Sequence[Mapping[str, Any]]) -> None:
         """Keep the parameters before the inner step, if somebody asked."""
+        self._updates = {}  # of an earlier step
         if self._is_asked:
             params = [p for group in groups for p in group["params"] if p.grad is not None]
             self._old = {p: local(p).detach().clone() for p in params}

@@ -189,21 +189,20 @@ def meets(x: Tensor, gradient: Tensor) -> bool:
     return x.is_contiguous() and gradient.is_contiguous()
 
 
-def refuse_sparse(params: Iterable[Tensor]) -> None:
-    """Raise on a sparse gradient, before anything is changed."""
-    for p in params:
-        if p.grad is not None and p.grad.layout is not torch.strided:
-            raise RuntimeError(
-                f"gradients must be dense (torch.strided), got layout {p.grad.layout} "
-                f"for a parameter of shape {tuple(p.shape)}"
-            )
-
-
-def refuse_overlap(params: Iterable[Tensor]) -> None:
-    """Raise on a gradient that shares a part of its parameter's memory, as `torch.optim.SGD`."""
+def refuse_gradients(params: Iterable[Tensor]) -> None:
+    """Raise on a gradient that no step can be taken with, before anything is changed."""
     for p in params:
         g = p.grad
-        if g is not None and type(g) is Tensor and meets(p, g):
+        if g is None:
+            continue
+        if p.dtype.itemsize == 1 or not (p.is_floating_point() or p.is_complex()):
+            raise RuntimeError(f"a parameter of {p.dtype} cannot take a step, but has a gradient")
+        if g.layout is not torch.strided:
+            raise RuntimeError(
+                f"gradients must be dense (torch.strided), got layout {g.layout} "
+                f"for a parameter of shape {tuple(p.shape)}"
+            )
+        if type(g) is Tensor and meets(p, g):  # torch.optim.SGD refuses that too
             raise RuntimeError(
                 f"the gradient of a parameter of shape {tuple(p.shape)} must not lie in a part of "
                 "the parameter's memory: clone() it"
@@ -334,6 +333,6 @@ def _refuse_flat(parameter: Tensor) -> None:
     if getattr(parameter, "_fsdp_flattened", False):
         raise ValueError(
             f"a parameter of FSDP1 of shape {tuple(parameter.shape)} does not say which part of "
-            "which tensor it is: call mpgd.number_parameters(model) on the wrapped model before "
-            "the optimizer is made, or use FSDP2 (fully_shard)"
+            "which tensor it is: call mpgd.optim.number_parameters(model) on the wrapped model "
+            "before the optimizer is made, or use FSDP2 (fully_shard)"
         )

@@ -56,7 +56,9 @@ def show(optimizer: Any, stepped: bool) -> None:
     """
     left, prefix = [], optimizer._prefix
     for p in optimizer._unshown:
-        if not (optimizer.state.get(p) or (stepped and p.grad is not None)):
+        inner = optimizer.state.get(p)
+        has_inner = bool(inner) if isinstance(inner, dict) else inner is not None
+        if not (has_inner or (stepped and p.grad is not None)):
             left.append(p)
             continue
         values = optimizer.state[p]

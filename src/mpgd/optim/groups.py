@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from torch import Tensor, nn
 
-from mpgd.optim.diagnostics import accumulated, root_mean_square
+from mpgd.optim.diagnostics import SIZES, accumulated, root_mean_square
 from mpgd.optim.settings import NAMES, PREFIX, Keywords, make_settings, refuse_unknown
 from mpgd.parameters import check_integer, check_nonnegative
 
@@ -84,8 +84,8 @@ def resolve_strength(
     prefix: str,
     strength: float | None,
     steps: int | None,
-) -> None:
-    """Write force and stop into the groups that have no size of their own.
+) -> set[int]:
+    """Write force and stop into the groups that have no size of their own; return their numbers.
 
     Args:
         groups: of the optimizer.
@@ -95,16 +95,17 @@ def resolve_strength(
         steps: of the whole training.
     """
     if strength is None and steps is None:
-        return
+        return set()
     if strength is None or steps is None:
         raise ValueError(
             f"strength and steps are given together, got strength={strength!r}, steps={steps!r}"
         )
     strength, steps = check_nonnegative("strength", strength), check_integer("steps", steps, 1)
-    sizes = {name: getattr(keywords, name) for name in ("force", "decay", "sigma", "mu")}
+    sizes = {name: getattr(keywords, name) for name in SIZES}
     if given := [name for name, value in sizes.items() if value]:
         raise ValueError(f"strength sets the force, got {given[0]}={sizes[given[0]]!r} too")
-    for group in groups:
+    resolved = set()
+    for number, group in enumerate(groups):
         if any(prefix + name in group for name in sizes):
             continue
         own = {n: group.get(prefix + n, getattr(keywords, n)) for n in NAMES}
@@ -120,3 +121,5 @@ def resolve_strength(
             )
         own["force"] = strength * weights / push if strength else 0.0
         group.update({prefix + name: own[name] for name in ("force", "stop")})
+        resolved.add(number)
+    return resolved

@@ -2,7 +2,7 @@
 
 The gradient lies in ``p.grad`` before a step, so the perturbation can come first:
 
-    x <- x + (n - m x)         m = mu eta^gamma1 v1,   n = sigma eta^gamma2 v2
+    x <- (x - m x) + n         m = mu eta^gamma1 v1,   n = sigma eta^gamma2 v2
     x <- the inner optimizer's step from there
 
 For SGD that is equation (8) of the paper to rounding, momentum included, since the buffer sees only
@@ -19,7 +19,7 @@ import warnings
 import weakref
 from abc import ABC
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
@@ -32,10 +32,15 @@ from mpgd.noise.counter_hash import make_key
 from mpgd.noise.force import overridden
 from mpgd.optim import checkpoint, entries, rounding
 from mpgd.optim.closures import EvaluatedClosure
-from mpgd.optim.diagnostics import UpdateProbe, level_of_user, warn_if_large
+from mpgd.optim.diagnostics import UpdateProbe, level_of_user, warn_if_large, warn_if_silent
 from mpgd.optim.displacement import displace, next_shared, traced
 from mpgd.optim.displacement.target import Target
-from mpgd.optim.distributed import local, number_partition, place_of, refuse_overlap, refuse_sparse
+from mpgd.optim.distributed import (
+    local,
+    number_partition,
+    place_of,
+    refuse_gradients,
+)
 from mpgd.optim.groups import resolve_strength
 from mpgd.optim.settings import (
     NAMES,
@@ -47,13 +52,7 @@ from mpgd.optim.settings import (
     check_learning_rate,
     refuse_unknown,
 )
-from mpgd.optim.state import (
-    State,
-    check_orbits,
-    ensure_states,
-    follow_replaced,
-    is_complete,
-)
+from mpgd.optim.state import State, check_orbits, ensure_states, follow_replaced, is_complete
 
 STATE_HOOKS: Final = tuple(
     f"_optimizer_{which}_{when}_hooks"
@@ -91,12 +90,13 @@ class Perturbed(ABC):
         self._renew()
         before = [dict(group) for group in self.param_groups]
         try:
-            resolve_strength(self.param_groups, self._keywords, self._prefix, **strength)
+            recipe = resolve_strength(self.param_groups, self._keywords, self._prefix, **strength)
             for group in self.param_groups:
                 self._settle(group)
             settings = self._fit()
-            self._warn_of_same_noise()
-            self._warn_if_large(settings)
+            warn_if_silent(self.param_groups, self._prefix)
+            self._warn_of_same_noise(settings)
+            self._warn_if_large(settings, recipe)
         except Exception:
             for group, old in zip(self.param_groups, before, strict=True):
                 group.clear()
@@ -111,6 +111,7 @@ class Perturbed(ABC):
         self._known = [weakref.ref(p) for p in params]  # at the last look
         self._names = {self._prefix + name for name in NAMES}
         self._keys: dict[Tensor, tuple[int, int, int]] = {}  # seed, ordinal and their hash
+        self._rounded: set[int] = set()  # groups with float32 states of half parameters
         self._probe = UpdateProbe()
         for name in STATE_HOOKS:  # an optimizer around another may never have made them
             if name not in self.__dict__:
@@ -132,10 +133,8 @@ class Perturbed(ABC):
                     f"{flag} must be False in a perturbed optimizer: a step happens in place, "
                     "outside autograd, and a captured graph would repeat the noise of one step"
                 )
-        size = len(self._prefix)
-        if size:
-            mine = [str(n)[size:] for n in group if str(n).startswith(self._prefix)]
-            refuse_unknown(mine, NAMES, self._prefix)
+        mine = [str(n).removeprefix(PREFIX) for n in group if str(n).startswith(PREFIX)]
+        refuse_unknown(mine, NAMES, PREFIX)
         own = {n: group[self._prefix + n] for n in NAMES if self._prefix + n in group}
         plain = check_keywords(overridden(vars(self._keywords), own))
         group.update({self._prefix + name: value for name, value in plain.items()})
@@ -157,36 +156,24 @@ class Perturbed(ABC):
             raise
         self._warn_if_large(settings)
 
-    def _warn_if_large(self, settings: list[Settings]) -> None:
+    def _warn_if_large(self, settings: list[Settings], recipe: Container[int] = ()) -> None:
         pairs = enumerate(zip(self.param_groups, settings, strict=True))
-        any(warn_if_large(number, *pair, self._prefix) for number, pair in pairs)
+        any(warn_if_large(k, *pair, self._prefix, k in recipe) for k, pair in pairs)
 
-    def _warn_of_same_noise(self) -> None:
+    def _warn_of_same_noise(self, settings: list[Settings]) -> None:
         """Warn if another optimizer that has not stepped yet gives other tensors the same noise."""
-        mine = self._noise_keys()
+        pairs = zip(self.param_groups, settings, strict=True)
+        mine = {self._key_of(p, s): p for g, s in pairs if s.is_perturbed for p in g["params"]}
         others: list[Any] = list(traced.OPTIMIZERS.values())
         for other in others:
-            if other is self or not isinstance(other, Perturbed):
+            if other is self or not isinstance(other, Perturbed) or other._has_stepped():
                 continue
-            try:
-                theirs = other._noise_keys() if not other._has_stepped() else {}
-            except (KeyError, TypeError, ValueError):  # somebody is changing its settings
-                continue
-            if any(mine[key] is not theirs[key] for key in mine.keys() & theirs.keys()):
+            if any(mine.get(key, p) is not p for p, (_, _, key) in other._keys.items()):
                 warnings.warn(SAME_NOISE, UserWarning, stacklevel=level_of_user())
                 return
 
-    def _noise_keys(self) -> dict[int, Tensor]:
-        return {self._key_of(p, s): p for p, s in self._perturbed_parameters()}
-
     def _has_stepped(self) -> bool:
         return any(int(state["step"]) for state in self._orbits.values() if "step" in state)
-
-    def _perturbed_parameters(self) -> Iterator[tuple[Tensor, Settings]]:
-        for number, group in enumerate(self.param_groups):
-            settings = self._cache.of(number, group)
-            for p in group["params"] if settings.is_perturbed else ():
-                yield p, settings
 
     # What must be there before a step --------------------------------------------------------
 
@@ -205,6 +192,7 @@ class Perturbed(ABC):
                 self.state[new] = values
         self._known = [weakref.ref(p) for p in every]
         ensure_states(list(zip(self.param_groups, settings, strict=True)), self._orbits)
+        self._cache.has_changed = False
         present = set(every)
         self._unshown = [p for p in self._orbits if p in present]
         entries.hide(self, self._orbits.keys() - present)
@@ -218,7 +206,8 @@ class Perturbed(ABC):
             self._fit()
         settings = [self._cache.of(k, group) for k, group in enumerate(groups)]
         pairs = list(zip(groups, settings, strict=True))
-        if not all([is_complete(group, s, self._orbits) for group, s in pairs]):
+        complete = [is_complete(group, s, self._orbits) for group, s in pairs]
+        if self._cache.has_changed or not all(complete):
             settings = self._fit()
         for group, each in pairs:
             if each.is_perturbed:
@@ -236,33 +225,30 @@ class Perturbed(ABC):
         parameter is touched; an error of the inner step leaves the parameters perturbed.
         """
         if torch.compiler.is_compiling():
-            if rounding.is_asked_for(self.param_groups, self._prefix):
-                return self._untraced_step(closure, *args, **kwargs)
-            return self._traced_step(closure)
+            return traced.step(self, closure)
         self._opt_called = True  # what a scheduler wants to know
         settings = self._ready()
         if closure is not None:
             closure = EvaluatedClosure(closure, self.param_groups)
+        if closure is not None or args:
             args = (closure, *args)
-        self._refuse_gradients(settings)
-        if rounding.is_needed(self.param_groups, settings):
+        for group, each in zip(self.param_groups, settings, strict=True):
+            if each.is_perturbed:
+                refuse_gradients(group["params"])
+        if rounding.is_needed(self, settings):
             loss = rounding.step(self, settings, *args, **kwargs)
         else:
-            self._displace(settings)
+            waiting = self._displace(settings)
             self._probe.note(self.param_groups)
             if closure is not None:
                 closure.note()
             loss = self._inner_step(*args, **kwargs)
             self._probe.measure(self.param_groups)
+            for x, shift in waiting:
+                x.add_(shift)
         if self._unshown:
             entries.show(self, stepped=True)
         return loss
-
-    def _refuse_gradients(self, settings: list[Settings]) -> None:
-        for group, each in zip(self.param_groups, settings, strict=True):
-            if each.is_perturbed:
-                refuse_sparse(group["params"])
-                refuse_overlap(group["params"])
 
     def _inner_step(self, *args: Any, **kwargs: Any) -> Any:
         """Take the inner step without its hooks: those of this object have run."""
@@ -272,21 +258,29 @@ class Perturbed(ABC):
         return function(self, *args, **kwargs)
 
     @torch.no_grad()
-    def _displace(self, settings: list[Settings]) -> None:
+    def _displace(self, settings: list[Settings]) -> list[tuple[Tensor, Tensor]]:
+        """Displace the parameters; return (x, shift) of those that wait for the inner step.
+
+        Where gradients have a graph, it may differentiate them again, at the x they belong to.
+        """
+        waiting: list[tuple[Tensor, Tensor]] = []
         for group, each in zip(self.param_groups, settings, strict=True):
             eta = float(group["lr"])
             if each.is_perturbed and group["params"] and eta:  # at lr 0 the orbits wait
                 params = [p for p in group["params"] if p.grad is not None]
                 m = next_shared(self._orbits[group["params"][0]], each)
-                displace([self._target(p, each) for p in params], each, eta, m)
+                copies = {p: local(p).detach().clone() for p in params if p.grad.requires_grad}
+                displace([self._target(p, each, copies.get(p)) for p in params], each, eta, m)
                 self.count_steps(params)
+                waiting += [(local(p).detach(), x - local(p)) for p, x in copies.items()]
+        return waiting
 
     def _target(self, p: Tensor, settings: Settings, x: Tensor | None = None) -> Target:
         """Return a parameter, or ``x`` that stands for it, as the displacement sees it."""
         state = self._orbits[p]
         orbits = {number: local(state[name]) for name, _, number in settings.orbits}
-        x = local(p) if x is None else x
-        return Target(x, place_of(p), self._key_of(p, settings), state["step"].item(), orbits)
+        part, step = local(p) if x is None else x, state["step"].item()
+        return Target(part, place_of(p), self._key_of(p, settings), step, orbits)
 
     def _key_of(self, p: Tensor, settings: Settings) -> int:
         """Return the hash of (seed, ordinal)."""
@@ -303,25 +297,9 @@ class Perturbed(ABC):
             torch._foreach_add_([self._orbits[p]["step"] for p in params], 1)
 
     @_disable_dynamo
-    def _untraced_step(self, *args: Any, **kwargs: Any) -> Any:
-        """The plain step: stochastic rounding is no part of a graph."""
-        return Perturbed.step(self, *args, **kwargs)
-
-    @torch.no_grad()
-    def _traced_step(self, closure: Callable[[], Any] | None) -> Any:
-        """The step under torch.compile: one operator displaces, the inner step is traced."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for number in range(len(self.param_groups)):
-            traced.displace(self, number)
-        hooked = self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks  # type: ignore[attr-defined]
-        if self._bare is not None and not hooked:
-            type(self)._bare(self)  # type: ignore[misc]
-        else:
-            self._inner_step()
-        return loss
+    def _untraced_step(self, closure: Callable[[], Any] | None) -> Any:
+        """Take a step outside a compiler's graph: stochastic rounding replaces the parameters."""
+        return Perturbed.step(self, closure)
 
     @property
     def _step_supports_amp_scaling(self) -> bool:
@@ -395,6 +373,7 @@ class Perturbed(ABC):
                 group.update({prefix + name: value for name, value in values.items()})
             if orbits is not None:
                 self._orbits, self._keys = orbits, {}
+            self._rounded = set()
             self._unshown = list(self._orbits)
             entries.show(self, stepped=False)
         for hook in last:

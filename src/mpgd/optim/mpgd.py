@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, Never
 
 from torch import Tensor
 from torch.optim import SGD
 
-from mpgd.optim.perturbed import install
-from mpgd.optim.settings import DEFAULTS, NoiseLike, Pair, Seed
+from mpgd.optim.groups import SGD_KEYWORDS
+from mpgd.optim.perturbed import KEYWORDS, install
+from mpgd.optim.settings import DEFAULTS, NoiseLike, Pair, Seed, refuse_unknown
 
 
 @install
@@ -49,7 +50,7 @@ class MPGD(SGD):
             in mid-run: the orbits stay where they are, and other numbers follow.
         rounding: of bfloat16 and float16 parameters: ``"nearest"``, or ``"stochastic"``, which is
             unbiased, so that no small step is lost.
-        engine: ``"torch"``, ``"numba"`` or ``"triton"``; by default a kernel if there is one.
+        engine: ``"torch"``, ``"cpu"`` or ``"triton"``; by default a kernel if there is one.
         momentum: as in `torch.optim.SGD`; no noise enters its buffer.
         dampening: of the momentum.
         weight_decay: as in `torch.optim.SGD`.
@@ -99,7 +100,9 @@ class MPGD(SGD):
         maximize: bool = False,
         foreach: bool | None = None,
         fused: bool | None = None,
+        **unknown: Never,
     ) -> None:
+        refuse_unknown(unknown, ("lr", *KEYWORDS, *SGD_KEYWORDS), what="MPGD")
         super().__init__(
             params,
             lr,

@@ -9,6 +9,8 @@
 from __future__ import annotations
 
 import inspect
+from functools import reduce
+from importlib import import_module
 from typing import Any, Final
 
 import torch
@@ -17,6 +19,7 @@ from torch.optim import Optimizer
 from mpgd.optim.mechanism import CLASSES, Perturbed
 from mpgd.optim.settings import NAMES, Keywords, refuse_unknown
 
+BEGINNING: Final = "Perturbed"  # of the names of made classes
 RECIPE: Final = ("strength", "steps")
 KEYWORDS: Final = (*RECIPE, *NAMES)
 
@@ -43,12 +46,15 @@ def perturbed(inner: type[Optimizer], /) -> Any:
         raise ValueError(f"inner is {inner.__name__}, which is perturbed already")
     theirs = inspect.signature(inner).parameters
     mine = [name for name in KEYWORDS if name not in theirs]
+    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in theirs.values())
 
     def start(
         self: Any, *given: Any, perturbation: dict[str, Any] | None = None, **keywords: Any
     ) -> None:
         own = {name: keywords.pop(name) for name in mine if name in keywords}
         refuse_unknown(perturbation or {}, KEYWORDS)
+        if not takes_any:
+            refuse_unknown(keywords, (*theirs, *mine, "perturbation"), what=type(self).__name__)
         if twice := own.keys() & (perturbation or {}).keys():
             raise TypeError(f"{sorted(twice)} are given twice")
         inner.__init__(self, *given, **keywords)
@@ -64,15 +70,17 @@ def perturbed(inner: type[Optimizer], /) -> Any:
     own = [parameter("self", parameter.POSITIONAL_ONLY), *listed]
     start.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
     is_torchs = inner.__module__.startswith("torch.optim.")
+    place = "" if is_torchs else "@" + inner.__module__
+    where = f"{BEGINNING}{inner.__qualname__}{place}".replace(".", "/")  # what pickles look up
     members: dict[str, Any] = {
         "__init__": start,
         "_bare": staticmethod(inspect.unwrap(inner.step)) if is_torchs else None,
         "__module__": "mpgd.optim",
-        "__qualname__": f"Perturbed{inner.__qualname__}",
+        "__qualname__": where,
         "__doc__": f"`{inner.__name__}` whose parameters are perturbed before each step.",
     }
     metaclass: Any = type(inner)
-    made = install(metaclass(f"Perturbed{inner.__name__}", (inner,), members))
+    made = install(metaclass(BEGINNING + inner.__name__, (inner,), members))
     return CLASSES.setdefault(inner, made)
 
 
@@ -88,9 +96,16 @@ def install(made: Any) -> Any:
 
 
 def find_class(name: str) -> Any:
-    """Return the perturbed class of one of torch's optimizers, ``"PerturbedAdamW"`` say."""
-    inner = getattr(torch.optim, name.removeprefix("Perturbed"), None)
-    if not name.startswith("Perturbed") or not isinstance(inner, type) or inner is Optimizer:
+    """Return the perturbed class of one of torch's optimizers, ``"PerturbedAdamW"`` say.
+
+    In pickles, ``"PerturbedLion@package/module"`` is that of another library's.
+    """
+    kind, _, place = name.removeprefix(BEGINNING).partition("@")
+    inner: Any = None
+    if name.startswith(BEGINNING):
+        home: Any = import_module(place.replace("/", ".")) if place else torch.optim
+        inner = reduce(lambda found, part: getattr(found, part, None), kind.split("/"), home)
+    if not isinstance(inner, type) or inner is Optimizer:
         raise AttributeError(f"module 'mpgd.optim' has no attribute {name!r}")
     return perturbed(inner)
 

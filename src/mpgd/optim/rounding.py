@@ -7,8 +7,9 @@ parameters, which are rounded into them and let go. The states of these paramete
     torch's own optimizers    stand-ins of one bucket of parameters at a time
     others                    stand-ins of all at once: they may look at all tensors together
 
-A bucket is to the inner optimizer all of its parameters. Entries that it changes in its groups,
-such as a step count, are put back before each bucket but the first, so that they change once.
+Optimizers that hold on to the parameters themselves cannot be given stand-ins. A bucket is to the
+inner optimizer all of its parameters. Entries that it changes in its groups, such as a step count,
+are put back before each bucket but the first, so that they change once.
 """
 
 from __future__ import annotations
@@ -17,17 +18,22 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from mpgd.noise import stochastic_rounding as rounding
 from mpgd.noise.counter_hash import extend_key, flat_index, hash_elements, make_key, step_key
-from mpgd.noise.engines import kernel_for
-from mpgd.noise.engines.threads import in_parts
+from mpgd.noise.engines import cpu, kernel_for
 from mpgd.noise.stochastic_rounding import is_half
 from mpgd.optim.displacement import displace, next_shared
-from mpgd.optim.distributed import like, local, note_offset, offset_of, place_of
+from mpgd.optim.distributed import (
+    are_overlapping,
+    like,
+    local,
+    note_offset,
+    offset_of,
+    place_of,
+)
 from mpgd.optim.settings import Settings
 from mpgd.optim.state import ENTRIES
 from mpgd.parameters import check_integer, check_seed
@@ -69,57 +75,72 @@ def round_part(x: Tensor, dtype: torch.dtype, key: int) -> Tensor:
     """Return the local part of a float32 tensor in a half type, given the key of the step."""
     part, place = local(x).detach().resolve_neg(), place_of(x)
     offset = place.offset
-    if kernel_for(None, part.device) == "numba" and offset is not None and part.is_contiguous():
-        return _by_numba(part, dtype, offset, key)
+    if kernel_for(None, part.device) == "cpu" and offset is not None and part.is_contiguous():
+        return cpu.round_halves(part, dtype, key, offset)
     index = place.index(part.device)
     index = flat_index(place.shape, part.device) if index is None else index
     return rounding.rounded(part, hash_elements(index, key), dtype)
-
-
-def _by_numba(part: Tensor, dtype: torch.dtype, offset: int, key: int) -> Tensor:
-    from mpgd.noise.engines.packing import round_all
-
-    out = torch.empty(part.shape, dtype=dtype, device=part.device)
-    numbers, halves = part.view(-1).numpy(), out.view(-1).view(torch.int16).numpy()
-    kind = (offset, np.uint64(key % 2**64), dtype == torch.bfloat16)
-    in_parts(part.numel(), partial(round_all, numbers, halves.view(np.uint16), *kind))
-    return out
 
 
 # Half parameters of an optimizer -----------------------------------------------------------------
 
 
 class StandIn(NamedTuple):
-    """A half parameter, the float32 tensor that stands for it in a step, and that step's number."""
+    """A half parameter, the float32 tensor that stands for it in a step, and its chances' key."""
 
     p: Tensor
     x: nn.Parameter
-    step: int
+    key: int
 
 
-def is_needed(groups: list[dict[str, Any]], settings: list[Settings]) -> bool:
-    """Return whether an optimizer has half parameters that are rounded stochastically."""
-    return any(
-        each.rounds and any(is_half(local(p).dtype) for p in group["params"])
-        for group, each in zip(groups, settings, strict=True)
-    )
+def is_needed(optimizer: Any, settings: list[Settings]) -> bool:
+    """Return whether an optimizer has half parameters to round stochastically; raise if it cannot.
+
+    Nothing has moved yet.
+    """
+    halves: list[Tensor] = []
+    for number, (group, each) in enumerate(zip(optimizer.param_groups, settings, strict=True)):
+        if each.rounds:
+            halves += [p for p in group["params"] if is_half(local(p).dtype)]
+        elif number in optimizer._rounded and any(
+            map(partial(_is_wide, optimizer), group["params"])
+        ):
+            raise ValueError(
+                f"rounding of group {number} was 'stochastic', so its states are float32, and "
+                "cannot become 'nearest' in mid-run: set it back"
+            )
+    if halves:
+        _refuse_halves(optimizer, halves)
+    return bool(halves)
 
 
-def is_asked_for(groups: list[dict[str, Any]], prefix: str) -> bool:
-    """Do as `is_needed` with what the groups say; a compiler traces this."""
-    return any(
-        [
-            group.get(prefix + "rounding") == "stochastic" and is_half(p.dtype)
-            for group in groups
-            for p in group["params"]
-        ]
-    )
+def _refuse_halves(optimizer: Any, halves: list[Tensor]) -> None:
+    if are_overlapping([local(p) for p in halves if p.grad is not None]):
+        raise ValueError('rounding="stochastic" cannot take half parameters that share memory')
+    inside = [name for name, x in vars(optimizer).items() if isinstance(x, torch.optim.Optimizer)]
+    if inside or isinstance(optimizer, torch.optim.LBFGS):
+        remedy = f": perturb its {inside[0]!r} instead" if inside else ""
+        raise ValueError(
+            f'rounding="stochastic" cannot serve {optimizer._inner.__name__}, which holds on to '
+            f"the parameters it was made with{remedy}"
+        )
+
+
+def _is_wide(optimizer: Any, p: Tensor) -> bool:
+    """Return whether a half parameter has a state in float32."""
+    values = optimizer.state.get(p, {}) if is_half(local(p).dtype) else {}
+    return any(_is_float32(value) for name, value in values.items() if name != "step")
+
+
+def _is_float32(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.dtype == torch.float32
 
 
 def step(optimizer: Any, settings: list[Settings], *args: Any, **kwargs: Any) -> Any:
     """Take one perturbed step of an optimizer, its half parameters through stand-ins."""
     groups: list[dict[str, Any]] = optimizer.param_groups
     losses: list[Any] = []
+    optimizer._rounded = {number for number, each in enumerate(settings) if each.rounds}
     everyone = [group["params"] for group in groups]
     shared = [
         next_shared(optimizer._orbits[group["params"][0]], each)
@@ -146,6 +167,9 @@ def _buckets(
     optimizer: Any, everyone: list[list[Tensor]], settings: list[Settings]
 ) -> Iterator[list[list[Tensor]]]:
     """Yield buckets, each a list of parameters for every group; those in full precision first."""
+    if optimizer._bare is None:
+        yield everyone
+        return
     halves: list[tuple[int, Tensor]] = []
     full: list[list[Tensor]] = [[] for _ in everyone]
     for number, (params, each) in enumerate(zip(everyone, settings, strict=True)):
@@ -156,16 +180,15 @@ def _buckets(
                 halves.append((number, p))
     if any(full):
         yield full
-    room = BUCKET if optimizer._bare is not None else None
     bucket: list[list[Tensor]] = [[] for _ in everyone]
     size = 0
     for number, p in halves:
-        if size and room is not None and size + local(p).numel() > room:
+        if size + local(p).numel() > BUCKET and any(bucket):
             yield bucket
             bucket, size = [[] for _ in everyone], 0
         bucket[number].append(p)
         size += local(p).numel()
-    if size:
+    if any(bucket):
         yield bucket
 
 
@@ -177,38 +200,39 @@ def _step_bucket(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
+    """Take the step of a bucket; an error leaves its half parameters as they were."""
     stand_ins: list[StandIn] = []
-    for group, each, params, m in zip(
-        optimizer.param_groups, settings, bucket, shared, strict=True
-    ):
-        rounded = [p for p in params if p.grad is not None and each.rounds]
-        rounded = [p for p in rounded if is_half(local(p).dtype)]
-        own = {p: _stand_in(optimizer, p) for p in rounded}
-        stand_ins += own.values()
-        group["params"] = [own[p].x if p in own else p for p in params]
-        eta = float(group["lr"])
-        if eta and each.is_perturbed:
-            moved = [p for p in params if p.grad is not None]
-            targets = [
-                optimizer._target(p, each, local(own[p].x).detach() if p in own else None)
-                for p in moved
-            ]
-            with torch.no_grad():
-                displace(targets, each, eta, m)
-            optimizer.count_steps(moved)
-        elif eta:
-            optimizer.count_steps(rounded)
-    closure = args[0] if args else None
-    if closure is not None:
-        closure.params = [p for group in optimizer.param_groups for p in group["params"]]
-        closure.closure = _refuse_second_call
-        closure.note()
     try:
-        return optimizer._inner_step(*args, **kwargs)
-    finally:
+        for group, each, params, m in zip(
+            optimizer.param_groups, settings, bucket, shared, strict=True
+        ):
+            moved = [p for p in params if p.grad is not None]
+            rounded = [p for p in moved if each.rounds and is_half(local(p).dtype)]
+            stand_ins += [_stand_in(optimizer, p, each) for p in rounded]
+            own = {s.p: s.x for s in stand_ins}
+            group["params"] = [own.get(p, p) for p in params]
+            eta = float(group["lr"])
+            if eta and each.is_perturbed:
+                parts = [local(own[p]).detach() if p in own else None for p in moved]
+                pairs = zip(moved, parts, strict=True)
+                with torch.no_grad():
+                    displace([optimizer._target(p, each, x) for p, x in pairs], each, eta, m)
+            if eta:
+                optimizer.count_steps(moved if each.is_perturbed else rounded)
+        closure = args[0] if args else None
+        if closure is not None:
+            closure.params = [p for group in optimizer.param_groups for p in group["params"]]
+            closure.closure = _refuse_second_call
+            closure.note()
+        loss = optimizer._inner_step(*args, **kwargs)
         with torch.no_grad():
-            for each_one in stand_ins:
-                _write_back(optimizer, each_one)
+            for p, x, key in stand_ins:
+                local(p).copy_(round_part(x, local(p).dtype, key))
+        return loss
+    finally:
+        for p, x, _ in stand_ins:
+            if x in optimizer.state:
+                optimizer.state[p] = optimizer.state.pop(x)
 
 
 def _refuse_second_call() -> None:
@@ -217,7 +241,7 @@ def _refuse_second_call() -> None:
     )
 
 
-def _stand_in(optimizer: Any, p: Tensor) -> StandIn:
+def _stand_in(optimizer: Any, p: Tensor, settings: Settings) -> StandIn:
     """Return the float32 stand-in of a parameter, which has its state from now on."""
     x = nn.Parameter(p.detach().float(), p.requires_grad)
     assert p.grad is not None
@@ -226,26 +250,14 @@ def _stand_in(optimizer: Any, p: Tensor) -> StandIn:
         note_offset(x, offset_of(p))
     if p in optimizer.state:
         optimizer.state[x] = {name: _wide(value) for name, value in optimizer.state.pop(p).items()}
-    return StandIn(p, x, int(optimizer._orbits[p]["step"]))
+    turn = int(optimizer._orbits[p]["step"])
+    key = step_key(extend_key(optimizer._key_of(p, settings), rounding.DRIVER), turn)
+    return StandIn(p, x, key)
 
 
 def _wide(value: Any) -> Any:
     is_low = isinstance(value, Tensor) and is_half(value.dtype)
     return value.float() if is_low else value
-
-
-def _write_back(optimizer: Any, stand_in: StandIn) -> None:
-    """Round a stand-in into its parameter, and give the parameter its state back."""
-    p, x, turn = stand_in
-    settings = next(
-        optimizer._cache.of(number, group)
-        for number, group in enumerate(optimizer.param_groups)
-        if any(each is x for each in group["params"])
-    )
-    key = step_key(extend_key(optimizer._key_of(p, settings), rounding.DRIVER), turn)
-    local(p).copy_(round_part(x, local(p).dtype, key))
-    if x in optimizer.state:
-        optimizer.state[p] = optimizer.state.pop(x)
 
 
 def keep_float32(optimizer: Any, saved: dict[str, Any], keywords: Any) -> None:
@@ -257,6 +269,5 @@ def keep_float32(optimizer: Any, saved: dict[str, Any], keywords: Any) -> None:
             values = saved["state"].get(name, {})
             if is_stochastic and is_half(local(p).dtype) and isinstance(values, dict):
                 for key, value in values.items():
-                    is_wide = isinstance(value, Tensor) and value.dtype == torch.float32
-                    if is_wide and key != "step" and key not in ENTRIES:
+                    if _is_float32(value) and key != "step" and key not in ENTRIES:
                         optimizer.state[p][key] = value.detach().to(p.device, copy=True)

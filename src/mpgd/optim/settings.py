@@ -135,9 +135,13 @@ class SettingsCache:
 
     Args:
         prefix: of the keywords' names in the groups.
+
+    Attributes:
+        has_changed: whether settings were made since somebody last set it to False.
     """
 
     def __init__(self, prefix: str) -> None:
+        self.has_changed = True
         self._names = [prefix + name for name in NAMES]
         self._made: dict[int, tuple[list[Any], Settings]] = {}
 
@@ -149,6 +153,7 @@ class SettingsCache:
             settings = make_settings(dict(zip(NAMES, values, strict=True)))
             copied = [list(v) if isinstance(v, list) else v for v in values]  # a list may change
             known = self._made[number] = (copied, settings)
+            self.has_changed = True
         return known[1]
 
 
@@ -280,8 +285,10 @@ def check_learning_rate(lr: Any) -> float | Tensor:
     return check_nonnegative("lr", lr)
 
 
-def refuse_unknown(names: Iterable[str], known: Iterable[str], prefix: str = "") -> None:
-    """Raise on a name that is no keyword of the perturbation, with the nearest one that is.
+def refuse_unknown(
+    names: Iterable[str], known: Iterable[str], prefix: str = "", what: str = "the perturbation"
+) -> None:
+    """Raise on a name that ``what`` does not have as a keyword, with the nearest one that it has.
 
     Examples:
         >>> refuse_unknown(["sigm"], NAMES)
@@ -294,7 +301,7 @@ def refuse_unknown(names: Iterable[str], known: Iterable[str], prefix: str = "")
             close = difflib.get_close_matches(name, known, n=1)
             every = ", ".join(prefix + each for each in known)
             hint = f"did you mean {prefix + close[0]!r}?" if close else f"it has {every}"
-            raise TypeError(f"the perturbation has no keyword {prefix + name!r}; {hint}")
+            raise TypeError(f"{what} has no keyword {prefix + name!r}; {hint}")
 
 
 def _checked_pair(name: str, value: Any, check: Callable[[object], float]) -> Any:

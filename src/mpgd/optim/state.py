@@ -28,7 +28,7 @@ from torch import Tensor
 from mpgd.noise import ChaoticNoise
 from mpgd.noise.counter_hash import make_key
 from mpgd.noise.driver import Driver
-from mpgd.noise.engines import check_integers
+from mpgd.noise.engines import check_integers, kernel_for
 from mpgd.noise.word import MAGNITUDE, NEGATIVE
 from mpgd.optim.distributed import (
     is_sharded,
@@ -117,6 +117,7 @@ def ensure_states(groups: Groups, states: MutableMapping[Tensor, State]) -> None
     pending = list(_pending(groups, states))
     for each in pending:
         _refuse_lazy(each.parameter)
+        kernel_for(each.settings.engine, each.parameter.device)  # refuses one that does not run
     for each in pending:
         each.state.setdefault("step", int_scalar(0))
         each.state.setdefault("ordinal", int_scalar(each.ordinal))
@@ -132,7 +133,7 @@ def ensure_states(groups: Groups, states: MutableMapping[Tensor, State]) -> None
             _start_shared(shared[-1], settings, shared[:-1])
     for group, settings in groups:
         for p in group["params"]:
-            _cut_phases(states.get(p, {}), settings)
+            cut_phases(states.get(p, {}), settings)
 
 
 class PendingParameter(NamedTuple):
@@ -258,7 +259,7 @@ def _start_other(orbit: MissingOrbit, noise: Any) -> None:
     orbit.of.state[orbit.name] = like(p, word)
 
 
-def _cut_phases(state: State, settings: Settings) -> None:
+def cut_phases(state: State, settings: Settings) -> None:
     """Cut phases that are longer than the settings allow, as the end of a phase would have."""
     for name in (*ELEMENTS, *SCALARS):
         driver: Driver | None = settings.drivers[int(name.startswith(ORBITS[1]))]

@@ -4,7 +4,7 @@
 
 An optimizer takes it in two parts, because the gradient g lies in ``p.grad`` before the step:
 
-    x <- x + (n - m x)          m = mu eta^gamma1 v1,   n = sigma eta^gamma2 v2
+    x <- (x - m x) + n          m = mu eta^gamma1 v1,   n = sigma eta^gamma2 v2
     x <- x - eta g              the inner optimizer's own step
 
 Reference: Lim, Wan & Simsekli (2022), equation (8).
@@ -41,15 +41,15 @@ def term(strength: Scalar, v: Tensor, twin: Tensor | None, precision: torch.dtyp
 
 
 def displaced(x: Tensor, m: Tensor | None, n: Tensor | None) -> Tensor:
-    """Return x + (n - m x), in this order of operations, which all engines follow.
+    """Return (x - m x) + n, in this order of operations, which all engines follow.
 
     Examples:
         >>> displaced(torch.tensor([2.0]), m=torch.tensor([0.25]), n=torch.tensor([1.0]))
         tensor([2.5000])
     """
-    if m is None:
-        return x if n is None else x + n
-    return x + (-(m * x) if n is None else n - m * x)
+    if m is not None:
+        x = x - m * x
+    return x if n is None else x + n
 
 
 def descended(x: Tensor, g: Tensor, eta: Scalar, m: Tensor | None, n: Tensor | None) -> Tensor:

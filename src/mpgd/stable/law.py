@@ -16,15 +16,16 @@ References: Samorodnitsky & Taqqu (1994), Definition 1.1.6; Chambers, Mallows & 
 the correction of Weron (1996).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Real
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
 
-from mpgd.noise.memoryless import StableNoise
 from mpgd.stable.integral import (
     LARGEST,
     SMALLEST,
@@ -33,6 +34,9 @@ from mpgd.stable.integral import (
     log_tail,
     log_tail_and_density,
 )
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Array = NDArray[np.float64]
 
@@ -148,6 +152,8 @@ class StableLaw:
 
     def sample(self, shape: int | tuple[int, ...], seed: int = 0) -> Tensor:
         """Return independent samples, a float64 tensor; element i depends on (seed, i) alone."""
+        from mpgd.noise.memoryless import StableNoise  # loads torch, which nothing else here needs
+
         noise = StableNoise(self.alpha, self.beta)
         value, _ = noise.step(noise.init(shape, seed))
         return self.scale * value

@@ -1,6 +1,6 @@
-"""What a report says, apart from how it looks: sections of paragraphs, tables, figures, verdicts.
+"""The content of a report, without its layout: sections of paragraphs, tables, figures, verdicts.
 
-    store -> Shelf -> Page of Sections -> html.render, markdown.render
+    store -> StoreContents -> Page of Sections -> html.render, markdown.render
 
 All of it is text and numbers, and functions that draw on matplotlib axes; no markup is in it. In a
 paragraph, words between backticks are code.
@@ -17,8 +17,14 @@ Array = NDArray[np.float64]
 Word = Literal["supported", "contradicted", "mixed", "undecided", "provisional"]
 WORDS: tuple[Word, ...] = ("supported", "contradicted", "mixed", "undecided", "provisional")
 SIZE = (3.6, 2.75)  # of a panel, inches
-FEW = 6  # rows of a table that is shown unasked
-ODD = (LookupError, TypeError, ValueError, ArithmeticError, RecursionError)  # of odd records
+SHORT_TABLE = 6  # rows; longer tables are folded
+RECORD_ERRORS = (
+    LookupError,
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    RecursionError,
+)  # of odd records
 # What a claim was tested on: the paper's own text, the authors' scripts, the text with an error
 # put right, or something that is not in the paper.
 Basis = Literal["stated", "scripts", "corrected", "elsewhere"]
@@ -29,7 +35,7 @@ class Text:
     """A paragraph."""
 
     text: str
-    answer: bool = False  # whether it says what came out, and so stands first in its section
+    answer: bool = False  # whether it states the result; then it is first in its section
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ class Commands:
 
 @dataclass(frozen=True)
 class Missing:
-    """What is not in the store, and the command that makes it; ``begun`` if some of it is there."""
+    """Missing results and the command that makes them; ``begun`` if some are in the store."""
 
     text: str
     command: str
@@ -53,7 +59,7 @@ class Cell:
     """An entry of a table."""
 
     text: str  # what is shown
-    order: float | None = None  # by what its column is sorted; without it, by the text
+    order: float | None = None  # the sort key of its column; by default the text
     word: str | None = None  # the verdict on it, if there is one
 
 
@@ -76,8 +82,8 @@ class Table:
 
     @property
     def is_long(self) -> bool:
-        """Whether a page shows it only when a reader opens it."""
-        return len(self.rows) > FEW
+        """Whether a page folds it."""
+        return len(self.rows) > SHORT_TABLE
 
 
 @dataclass(frozen=True)
@@ -85,8 +91,8 @@ class Panel:
     """One pair of axes."""
 
     draw: Callable[[Any], None]  # draws it
-    alt: str  # what a reader who cannot see it is told
-    left: float = 0.18  # the part of its width that the labels of the vertical axis take
+    alt: str  # its description in words
+    left: float = 0.18  # the share of its width for the labels of the vertical axis
 
 
 def panel(alt: str, draw: Callable[..., None], *given: Any, left: float = 0.18) -> Panel:
@@ -102,29 +108,29 @@ class Plate:
     caption: str
     panels: tuple[Panel, ...]
     legend: bool = False
-    across: int | None = None  # how many stand side by side on a page, where it is not the usual
+    across: int | None = None  # panels in a row of a page, where it is not the default
     size: tuple[float, float] = SIZE  # of a panel, inches; a table of many cells takes more
 
     @property
     def columns(self) -> int:
-        """How many panels stand side by side on a page, however narrow: many come in pairs."""
+        """How many panels are in a row of a page, however narrow: many come in pairs."""
         count = len(self.panels)
         return self.across or (count if count < 4 else 3 if count % 3 == 0 and count % 2 else 2)
 
     @property
     def scale(self) -> float:
-        """How much wider a panel is than the usual."""
+        """The width of a panel relative to the default."""
         return self.size[0] / SIZE[0]
 
     @property
     def rows(self) -> int:
-        """How many stand one below the other there."""
+        """How many rows of panels there are."""
         return -(-len(self.panels) // self.columns)
 
 
 @dataclass(frozen=True)
 class Route:
-    """The way of one scheme through the valley: |u| and v."""
+    """The path of one scheme through the valley: |u| and v."""
 
     label: str
     color: str
@@ -134,24 +140,24 @@ class Route:
 
     @property
     def path(self) -> Array:
-        """Its points, (coordinate, point), up to where it leaves the valley for good."""
+        """Its points, (coordinate, point), up to the first that is not finite."""
         points = np.array([self.u, self.v], dtype=float)
         return points[:, np.isfinite(points).all(axis=0).cumprod(dtype=bool)]
 
 
 @dataclass(frozen=True)
 class Landscape:
-    """The valley in three dimensions with the ways of all schemes through it."""
+    """The valley in three dimensions with the paths of all schemes."""
 
     name: str
     caption: str
     routes: tuple[Route, ...]
 
 
-def undrawn(figure: Plate | Landscape, problem: Exception) -> Text:
-    """Return what stands in the place of a figure that its records do not allow to draw."""
-    said = f"{type(problem).__name__}: {problem}"
-    return Text(f"The figure {figure.name} cannot be drawn from these records ({said}).")
+def figure_problem(figure: Plate | Landscape, problem: Exception) -> Text:
+    """Return the text in place of a figure that cannot be drawn from its records."""
+    reason = f"{type(problem).__name__}: {problem}"
+    return Text(f"The figure {figure.name} cannot be drawn from these records ({reason}).")
 
 
 @dataclass(frozen=True)
@@ -194,7 +200,7 @@ class Section:
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """What its own texts say came out."""
+        """The texts that state its result."""
         return tuple(
             block.text for block in self.blocks if isinstance(block, Text) and block.answer
         )
@@ -206,7 +212,7 @@ class Section:
 
     @property
     def is_begun(self) -> bool:
-        """Whether the store has some of it only."""
+        """Whether the store has only a part of it."""
         return any(isinstance(block, Missing) and block.begun for block in self.blocks)
 
 

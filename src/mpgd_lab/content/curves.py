@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mpgd_lab.content.style import GREY, ORANGE, color
 from mpgd_lab.schemes import PLAIN, SYMMETRIC, Scheme, gaussian_of
-from mpgd_lab.statistics import Columns, by_scheme, by_seed, schemes_of, summary
+from mpgd_lab.statistics import Measure, by_scheme, by_seed, schemes_of, summary
 from mpgd_lab.store import Record
 
 Array = NDArray[np.float64]
@@ -25,7 +25,7 @@ LINES: Final = {"gd": "--", "gaussian": "-."}
 def against_gamma(
     ax: Any,
     records: Sequence[Record],
-    columns: Columns,
+    measure: Measure,
     beta: float,
     title: str,
     middle: Middle = "mean",
@@ -35,36 +35,36 @@ def against_gamma(
     A mean has a bar of 95 %; a median, for what has heavy tails, one from quartile to quartile.
     """
     schemes, own = schemes_of(records), by_scheme(records)
-    held = {
-        scheme: _spread(by_seed(own[name], columns.metric).values(), middle)
+    spreads = {
+        scheme: _spread(by_seed(own[name], measure.metric).values(), middle)
         for name, scheme in schemes.items()
     }
     names = {scheme: name for name, scheme in reversed(schemes.items())}
-    gaussian = next((s for s in held if s.kind == "gaussian" and s.gamma is None), None)
-    if descent := next((s for s in held if s.kind == "gd"), None):
-        _band(ax, held[descent], GREY, "--", "gradient descent")
+    gaussian = next((s for s in spreads if s.kind == "gaussian" and s.gamma is None), None)
+    if descent := next((s for s in spreads if s.kind == "gd"), None):
+        _band(ax, spreads[descent], GREY, "--", "gradient descent")
     if gaussian:
-        _band(ax, held[gaussian], ORANGE, "-.", "Gaussian")
+        _band(ax, spreads[gaussian], ORANGE, "-.", "Gaussian")
     for variant in VARIANTS:
-        ours = [s for s in held if (s.kind, s.variant, s.beta) == ("mpgd", variant, beta)]
+        ours = [s for s in spreads if (s.kind, s.variant, s.beta) == ("mpgd", variant, beta)]
         if ours:
-            _variant(ax, variant, {s: held[s] for s in ours})
-            _printed(ax, variant, {s: columns.printed(names[s]) for s in ours})
-        matched = [found for s in ours if (found := gaussian_of(s, held))]
+            _variant(ax, variant, {s: spreads[s] for s in ours})
+            _printed(ax, variant, {s: measure.printed(names[s]) for s in ours})
+        matched = [found for s in ours if (found := gaussian_of(s, spreads))]
         if ours and not gaussian and variant == PLAIN and len(matched) == len(ours):
             look: Any = LOOK | {"color": ORANGE}
-            bars = [held[s] for s in matched]
+            bars = [spreads[s] for s in matched]
             _bars(ax, _gammas(matched), bars, "^--", "Gaussian, same variance", **look)
-    ylabel = columns.title if middle == "mean" else f"{columns.title}, {middle}"
-    gammas = sorted({s.gamma for s in held if s.kind == "mpgd" and s.gamma is not None})
+    ylabel = measure.title if middle == "mean" else f"{measure.title}, {middle}"
+    gammas = sorted({s.gamma for s in spreads if s.kind == "mpgd" and s.gamma is not None})
     ax.set(title=title, xlabel="γ", ylabel=ylabel, xticks=gammas)
 
 
-def _variant(ax: Any, variant: str, held: Mapping[Scheme, Array]) -> None:
+def _variant(ax: Any, variant: str, spreads: Mapping[Scheme, Array]) -> None:
     marker, side = VARIANTS[variant]
-    look: Any = LOOK | {"color": color(next(iter(held)))}
-    place = _gammas(held) + side * STEP / 2
-    _bars(ax, place, list(held.values()), f"{marker}-", f"MPGD, {variant}", **look)
+    look: Any = LOOK | {"color": color(next(iter(spreads)))}
+    place = _gammas(spreads) + side * STEP / 2
+    _bars(ax, place, list(spreads.values()), f"{marker}-", f"MPGD, {variant}", **look)
 
 
 def _printed(ax: Any, variant: str, printed: Mapping[Scheme, str]) -> None:
@@ -89,18 +89,18 @@ def _spread(values: Iterable[float], middle: Middle) -> Array:
     return found.mean + half * np.array([-1.0, 0.0, 1.0])
 
 
-def _bars(ax: Any, place: Any, held: Sequence[Array], fmt: str, label: str, **look: Any) -> None:
-    low, middle, high = np.reshape(held, (-1, 3)).T
+def _bars(ax: Any, place: Any, spreads: Sequence[Array], fmt: str, label: str, **look: Any) -> None:
+    low, middle, high = np.reshape(spreads, (-1, 3)).T
     ax.errorbar(place, middle, [middle - low, high - middle], fmt=fmt, label=label, **look)
 
 
-def _band(ax: Any, held: Array, shade: str, style: str, label: str) -> None:
-    low, middle, high = held
+def _band(ax: Any, spreads: Array, shade: str, style: str, label: str) -> None:
+    low, middle, high = spreads
     ax.axhspan(low, high, color=shade, alpha=0.18, lw=0)
     ax.axhline(middle, color=shade, ls=style, lw=1.1, label=label)
 
 
-def on_the_way(
+def along_training(
     ax: Any,
     records: Sequence[Record],
     gamma: float,

@@ -1,4 +1,4 @@
-"""What the sections of the paper's tables share: protocols, settings and verdicts."""
+"""Verdicts in sections on the paper's tables: protocols, settings, headlines, missing runs."""
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -7,9 +7,9 @@ from typing import Final
 
 from mpgd_lab.catalogue import EXPERIMENTS, load
 from mpgd_lab.content.blocks import Basis, Block, Finding, Findings, Missing
-from mpgd_lab.content.choose import chosen
+from mpgd_lab.content.selection import records_of
 from mpgd_lab.content.tables import AS_PRINTED, Comparison, IncompleteError, Setting, findings_table
-from mpgd_lab.statistics import RULE, Columns, Verdict, by_scheme
+from mpgd_lab.statistics import RULE, Measure, Verdict, by_scheme
 from mpgd_lab.store import Record, Run
 
 PROTOCOLS: Final = {
@@ -37,19 +37,19 @@ def command(*names: str, options: str = "") -> str:
         'mpgd reproduce valley ecg --seeds 20 --data DIR'
     """
     ours = [load(name) for name in names if name in EXPERIMENTS]
-    data = "--data DIR" if any(one.data or one.also for one in ours) else ""
+    data = "--data DIR" if any(one.data or one.optional_data for one in ours) else ""
     written = [name if name in EXPERIMENTS else f"{name}.py" for name in names]
     return " ".join(filter(None, ("mpgd reproduce", *written, options, data)))
 
 
 def unfinished(
-    name: str, held: ByProtocol, tasks: Callable[[str, Sequence[int]], list[Run]]
+    name: str, groups: ByProtocol, tasks: Callable[[str, Sequence[int]], list[Run]]
 ) -> tuple[Missing, ...]:
     """Return how to finish an experiment in which some schemes have fewer seeds than others."""
     uneven, most = [], 0
-    for title, own in held.items():
-        schemes = by_scheme(own)
-        counts = [len(schemes.get(task.scheme, ())) for task in tasks(own[0].run.protocol, [1])]
+    for title, group in groups.items():
+        schemes = by_scheme(group)
+        counts = [len(schemes.get(task.scheme, ())) for task in tasks(group[0].run.protocol, [1])]
         if min(counts) < max(counts):
             uneven.append(f"{PROTOCOLS.get(title, title)}, {min(counts)} to {max(counts)} seeds")
             most = max(most, *counts)
@@ -60,29 +60,29 @@ def unfinished(
 def finished(
     records: Sequence[Record], tasks: Callable[[str, Sequence[int], int], list[Run]]
 ) -> dict[str, list[Record]]:
-    """Return for each protocol the records of an experiment's runs, as it now defines them."""
-    held = {}
+    """Return for each protocol the records of the runs that the experiment defines."""
+    groups = {}
     for protocol in PROTOCOLS:
-        own = [record for record in records if record.run.protocol == protocol]
-        if own:
-            seeds = sorted({record.run.seed for record in own})
-            steps = own[0].run.hyperparameters["steps"]
-            held[protocol] = chosen(own, tasks(protocol, seeds, steps))
-    if not any(held.values()):
+        group = [record for record in records if record.run.protocol == protocol]
+        if group:
+            seeds = sorted({record.run.seed for record in group})
+            steps = group[0].run.hyperparameters["steps"]
+            groups[protocol] = records_of(group, tasks(protocol, seeds, steps))
+    if not any(groups.values()):
         raise IncompleteError("no run as this version makes them")
-    return {protocol: own for protocol, own in held.items() if own}
+    return {protocol: group for protocol, group in groups.items() if group}
 
 
-def settings(held: ByProtocol, columns: Mapping[str, Columns]) -> list[Setting]:
-    """Return the settings of a table, with the columns of each protocol."""
+def settings(groups: ByProtocol, measures: Mapping[str, Measure]) -> list[Setting]:
+    """Return the settings of a table, with the measures of each protocol."""
     return [
-        Setting(PROTOCOLS[protocol], own, columns[protocol], protocol == "released")
-        for protocol, own in held.items()
+        Setting(PROTOCOLS[protocol], group, measures[protocol], protocol == "released")
+        for protocol, group in groups.items()
     ]
 
 
-def judged(
-    held: ByProtocol,
+def verdict_blocks(
+    groups: ByProtocol,
     headlines: Mapping[str, str],
     comparison: Comparison,
     uncounted: Container[str] = (),
@@ -95,16 +95,16 @@ def judged(
     """
     rows: list[Finding] = []
     pooled: list[Finding] = []
-    for name, own in held.items():
-        title, basis = PROTOCOLS.get(name, name), _basis(own[0].run, name in uncounted)
+    for name, group in groups.items():
+        title, basis = PROTOCOLS.get(name, name), _basis(group[0].run, name in uncounted)
         make = partial(finding, setting=title, basis=basis, digits=comparison.digits)
         try:
-            pooled += [make("", verdict=verdict) for verdict in comparison.pooled(own)]
+            pooled += [make("", verdict=verdict) for verdict in comparison.pooled(group)]
         except IncompleteError:
             continue
-        for columns in comparison.measures(own[0].run.protocol):
-            rows += [make("", verdict=verdict) for verdict in comparison.rows(own, columns)]
-    found = Findings(RULE, under(rows, headlines))
+        for measure in comparison.measures(group[0].run.protocol):
+            rows += [make("", verdict=verdict) for verdict in comparison.rows(group, measure)]
+    found = Findings(RULE, with_headlines(rows, headlines))
     return [
         *([found] if rows else ()),
         *([findings_table(Findings("", tuple(pooled)), POOLED)] if pooled else ()),
@@ -119,33 +119,35 @@ def finding(
     headline: str, verdict: Verdict, setting: str, digits: int, basis: Basis = "elsewhere"
 ) -> Finding:
     """Return a verdict of the statistics as one of the report."""
-    said = verdict.reason(digits)
-    if verdict.shown != verdict.word:
-        said = f"{verdict.word} so far: {said}"
-    return Finding(headline, setting, verdict.claim, verdict.shown, said, basis)
+    reason = verdict.reason(digits)
+    if verdict.label != verdict.word:
+        reason = f"{verdict.word} so far: {reason}"
+    return Finding(headline, setting, verdict.claim, verdict.label, reason, basis)
 
 
-def under(found: Iterable[Finding], headlines: Mapping[str, str]) -> tuple[Finding, ...]:
+def with_headlines(
+    findings: Iterable[Finding], headlines: Mapping[str, str]
+) -> tuple[Finding, ...]:
     """Return the findings, each under the headline of the first word its claim contains.
 
     The headline ends with the rival: to beat descent and to beat a Gaussian are two claims. What
     the paper itself prints as worse than a rival is no claim that MPGD is better.
     """
-    return tuple(replace(one, headline=_headline(one.claim, headlines)) for one in found)
+    return tuple(replace(one, headline=_headline(one.claim, headlines)) for one in findings)
 
 
 def _headline(claim: str, headlines: Mapping[str, str]) -> str:
-    found = next(text for word, text in headlines.items() if word in claim)
+    headline = next(text for word, text in headlines.items() if word in claim)
     if claim.endswith(AS_PRINTED):
-        return f"{found.split(':')[0]}: {WORSE}"
+        return f"{headline.split(':')[0]}: {WORSE}"
     _, than, rival = claim.rpartition(" than ")
-    return found + than + rival
+    return headline + than + rival
 
 
 def without_text(name: str, records: Sequence[Record]) -> tuple[Missing, ...]:
-    """Return how to run the paper's text to the letter, with as many seeds, where it was not."""
+    """Return how to run protocol ``text`` with as many seeds, where it has not been run."""
     if any(record.run.protocol == "text" for record in records):
         return ()
     seeds = len({record.run.seed for record in records})
-    told = f"The paper's {NOT_RUN}. To run it:"
-    return (Missing(told, command(name, options=f"--protocol text --seeds {seeds}")),)
+    text = f"The paper's {NOT_RUN}. To run it:"
+    return (Missing(text, command(name, options=f"--protocol text --seeds {seeds}")),)

@@ -23,20 +23,20 @@ from typing import Final
 
 from mpgd_lab import statistics
 from mpgd_lab.content.blocks import WORDS, Cell, Column, Findings, Table
-from mpgd_lab.experiment import Said
+from mpgd_lab.experiment import PrintItem
 from mpgd_lab.schemes import Scheme, gaussian_of
 from mpgd_lab.statistics import (
     BySeed,
-    Columns,
     Difference,
     Direction,
     Groups,
+    Measure,
     Verdict,
     by_scheme,
     by_seed,
-    claim,
-    corrected,
     grouped,
+    holm_corrected,
+    judge_claim,
 )
 from mpgd_lab.store import Record
 
@@ -71,13 +71,13 @@ def table(
     return Table(caption, tuple(Column(title) for title in columns), body, wordy)
 
 
-def told(found: Table) -> tuple[str, list[str], list[list[str]]]:
+def terminal_table(table: Table) -> tuple[str, list[str], list[list[str]]]:
     """Return a table's caption, headings and rows as a terminal shows them."""
-    heads = [column.title.replace("− ", "minus ") for column in found.columns]
-    return found.caption, heads, [[cell.text for cell in row] for row in found.rows]
+    heads = [column.title.replace("− ", "minus ") for column in table.columns]
+    return table.caption, heads, [[cell.text for cell in row] for row in table.rows]
 
 
-def findings_table(found: Findings, caption: str = "All verdicts, one by one") -> Table:
+def findings_table(findings: Findings, caption: str = "All verdicts, one by one") -> Table:
     """Return verdicts as a table, by default under its usual caption."""
     columns = tuple(Column(title) for title in ("claim", "verdict", "setting", "evidence"))
     rows = tuple(
@@ -87,25 +87,25 @@ def findings_table(found: Findings, caption: str = "All verdicts, one by one") -
             Cell(one.setting),
             Cell(one.reason),
         )
-        for one in found.items
+        for one in findings.items
     )
     return Table(caption, columns, rows, wordy=True)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The records of one way to run an experiment."""
+    """The records of an experiment under one setting, such as a protocol."""
 
     title: str  # its name
     records: Sequence[Record]  # of all schemes and seeds
-    columns: Columns  # the metric and how it is shown; its ``printed`` is the paper's number
+    measure: Measure  # the metric and how it is shown; its ``printed`` is the paper's number
     as_printed: bool = False  # whether the paper's own five seeds get a column
 
 
 def scheme_table(caption: str, settings: Sequence[Setting], direction: Direction) -> Table:
     """Return the table of all schemes under all settings."""
     known = statistics.schemes_of(record for setting in settings for record in setting.records)
-    printed = {name: setting.columns.printed(name) for setting in settings for name in known}
+    printed = {name: setting.measure.printed(name) for setting in settings for name in known}
     columns = [
         Column("scheme"),
         *([Column("printed", "the paper")] if any(printed.values()) else ()),
@@ -115,22 +115,22 @@ def scheme_table(caption: str, settings: Sequence[Setting], direction: Direction
         values = _values(setting)
         counts = sorted(map(len, values.values()))
         again = setting.as_printed and counts[-1] > len(SAME_SEEDS)
-        own = ["ours", *(["seeds 1–5"] if again else ()), *(f"− {to}" for to in RIVALS)]
+        heads = ["ours", *(["seeds 1–5"] if again else ()), *(f"− {to}" for to in RIVALS)]
         seeds = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
         group = f"{setting.title}, {seeds} seed{'s' * (counts[-1] > 1)}"
-        columns += [Column(title, group) for title in own]
-        compared = _differences(setting, values, direction)
-        words = {pair: one.shown for pair, one in _judged(compared, setting).items()}
+        columns += [Column(title, group) for title in heads]
+        differences = _differences(setting, values, direction)
+        words = {pair: one.label for pair, one in _verdicts(differences, setting).items()}
         for name, row in rows.items():
-            row += _own(values.get(name), setting.columns.digits, again)
+            row += _summary_cells(values.get(name), setting.measure.digits, again)
             for pair in ((name, to) for to in RIVALS):
-                found = compared.get(pair), words.get(pair)
-                row.append(_cell(*found, setting.columns.digits, counts[-1]))
+                entry = differences.get(pair), words.get(pair)
+                row.append(_cell(*entry, setting.measure.digits, counts[-1]))
     return Table(caption, tuple(columns), tuple(map(tuple, rows.values())))
 
 
 def _values(setting: Setting) -> Mapping[str, BySeed]:
-    metric = setting.columns.metric
+    metric = setting.measure.metric
     return {name: by_seed(each, metric) for name, each in by_scheme(setting.records).items()}
 
 
@@ -140,50 +140,50 @@ def _differences(
     """Return every scheme's difference to descent and to its Gaussian, where seeds are shared."""
     gaussian = statistics.rivals(setting.records)
     worst = statistics.worst_of(values.values(), better)
-    found = {}
-    for name, own in values.items():
+    differences = {}
+    for name, ours in values.items():
         for to, other in (("descent", "gd"), ("Gaussian", gaussian.get(name))):
             theirs = values.get(other, {}) if other and other != name else {}
-            if set(own) & set(theirs):
-                found[name, to] = statistics.paired(own, theirs, worst)
-    return found
+            if set(ours) & set(theirs):
+                differences[name, to] = statistics.paired_difference(ours, theirs, worst)
+    return differences
 
 
 def row_verdicts(setting: Setting) -> dict[Pair, Verdict]:
     """Return the verdict on each comparison of a table under one setting, judged together."""
-    compared = _differences(setting, _values(setting), setting.columns.better)
-    return _judged(compared, setting)
+    differences = _differences(setting, _values(setting), setting.measure.better)
+    return _verdicts(differences, setting)
 
 
-def _judged(compared: Mapping[Pair, Difference], setting: Setting) -> dict[Pair, Verdict]:
-    columns, schemes = setting.columns, statistics.schemes_of(setting.records)
-    ours = [pair for pair in compared if schemes[pair[0]].kind == "mpgd"]
-    printed = [pair for pair in ours if columns.printed(pair[0])]
-    claimed = {pair: _direction(pair, columns) for pair in printed or ours}
-    found = corrected(
-        Verdict(_said(pair, columns, direction), direction, compared[pair])
+def _verdicts(differences: Mapping[Pair, Difference], setting: Setting) -> dict[Pair, Verdict]:
+    measure, schemes = setting.measure, statistics.schemes_of(setting.records)
+    ours = [pair for pair in differences if schemes[pair[0]].kind == "mpgd"]
+    printed = [pair for pair in ours if measure.printed(pair[0])]
+    claimed = {pair: _direction(pair, measure) for pair in printed or ours}
+    verdicts = holm_corrected(
+        Verdict(_claim_text(pair, measure, direction), direction, differences[pair])
         for pair, direction in claimed.items()
     )
-    return dict(zip(claimed, found, strict=True))
+    return dict(zip(claimed, verdicts, strict=True))
 
 
-def _direction(pair: Pair, columns: Columns) -> Direction:
-    """Return where the paper prints a row beside its rival; by default where MPGD is claimed."""
-    printed = [cell(columns.printed(name)).order for name in (pair[0], RIVALS[pair[1]])]
+def _direction(pair: Pair, measure: Measure) -> Direction:
+    """Return the direction of the paper's printed difference; by default that of its claim."""
+    printed = [cell(measure.printed(name)).order for name in (pair[0], RIVALS[pair[1]])]
     ours, theirs = printed
     if ours is None or theirs is None or ours == theirs:
-        return columns.better
+        return measure.better
     return "lower" if ours < theirs else "higher"
 
 
-def _said(pair: Pair, columns: Columns, direction: Direction) -> str:
+def _claim_text(pair: Pair, measure: Measure, direction: Direction) -> str:
     name, rival = pair
-    as_printed = "" if direction == columns.better else AS_PRINTED
-    what = f"has a {direction} {columns.said or columns.title} than {SPOKEN[rival]}"
+    as_printed = "" if direction == measure.better else AS_PRINTED
+    what = f"has a {direction} {measure.noun or measure.title} than {SPOKEN[rival]}"
     return f"{name.replace('mpgd', 'MPGD', 1)} {what}{as_printed}"
 
 
-def _own(values: BySeed | None, digits: int, again: bool) -> list[Cell]:
+def _summary_cells(values: BySeed | None, digits: int, again: bool) -> list[Cell]:
     """Return a scheme's numbers, and those of the paper's own seeds."""
     if values is None:
         return [Cell("")] * (2 if again else 1)
@@ -208,70 +208,70 @@ class Comparison:
 
     groups: Callable[[Sequence[Record]], Mapping[str, Sequence[Record]]]  # those compared, by title
     schemes: Callable[[str], Sequence[Scheme]]  # returns the schemes of a protocol
-    measures: Callable[[str], Sequence[Columns]]  # returns what is shown of a protocol, and claimed
+    measures: Callable[[str], Sequence[Measure]]  # returns what is shown of a protocol, and claimed
     digits: int  # of a verdict
     beta: float | None = None  # the skewness of which something is claimed; None is any
     has_variants: bool = True  # whether claims name the variant
 
-    def told(self, records: Sequence[Record]) -> Iterator[Said]:
+    def printout(self, records: Sequence[Record]) -> Iterator[PrintItem]:
         """Yield a table for each measure and the verdicts, group by group."""
-        for title, own in self.groups(records).items():
-            for columns in self.measures(own[0].run.protocol):
-                yield told(self.table(title, own, columns))
-            yield from self.judged(title, own)
+        for title, group in self.groups(records).items():
+            for measure in self.measures(group[0].run.protocol):
+                yield terminal_table(self.table(title, group, measure))
+            yield from self.verdict_lines(title, group)
 
-    def judged(self, title: str, records: Sequence[Record]) -> Iterator[str]:
-        """Yield in lines how many rows have which verdict, and the pooled verdicts."""
+    def verdict_lines(self, title: str, records: Sequence[Record]) -> Iterator[str]:
+        """Yield the counts of the rows' verdicts, and the pooled verdicts, as lines."""
         pooled = self.pooled(records)
-        for columns in self.measures(records[0].run.protocol):
-            words = Counter(one.word for one in self.rows(records, columns))
+        for measure in self.measures(records[0].run.protocol):
+            words = Counter(one.word for one in self.rows(records, measure))
             counts = ", ".join(f"{count} {word}" for word, count in words.items())
-            yield f"{title}, {columns.title}, {words.total()} comparisons row by row: {counts}"
+            yield f"{title}, {measure.title}, {words.total()} comparisons row by row: {counts}"
         for verdict in pooled:
             yield f"{title}: {verdict.text(self.digits)}"
 
-    def table(self, title: str, records: Sequence[Record], columns: Columns) -> Table:
+    def table(self, title: str, records: Sequence[Record], measure: Measure) -> Table:
         """Return the table of one measure of a group."""
-        setting = Setting(title, records, columns)
-        return scheme_table(f"{title}: {columns.title}", [setting], columns.better)
+        setting = Setting(title, records, measure)
+        return scheme_table(f"{title}: {measure.title}", [setting], measure.better)
 
-    def rows(self, records: Sequence[Record], columns: Columns) -> list[Verdict]:
+    def rows(self, records: Sequence[Record], measure: Measure) -> list[Verdict]:
         """Return the verdicts on each comparison that the paper prints of a measure."""
-        return list(row_verdicts(Setting("", records, columns)).values())
+        return list(row_verdicts(Setting("", records, measure)).values())
 
     def pooled(self, records: Sequence[Record]) -> list[Verdict]:
-        """Return what the runs of one group say of means over gammas and betas, judged together.
+        """Return the verdicts on means over gammas and betas of one group, judged together.
 
         Raises:
             IncompleteError: if a scheme has no record, or two schemes have no seed in common.
         """
         protocol = records[0].run.protocol
-        schemes, held = self.schemes(protocol), by_scheme(records)
+        schemes, by_name = self.schemes(protocol), by_scheme(records)
         mpgd = [s for s in schemes if s.kind == "mpgd" and self.beta in (None, s.beta)]
-        found = []
+        verdicts = []
         for variant in dict.fromkeys(scheme.variant for scheme in mpgd):
             ours = [scheme for scheme in mpgd if scheme.variant == variant]
             who = f"MPGD ({variant})" if self.has_variants else "MPGD"
             who = f"{who}, mean over {_over(ours)},"
-            for columns in self.measures(protocol):
+            for measure in self.measures(protocol):
                 for other, theirs in _others(ours, schemes).items():
-                    text = f"{who} has a {columns.better} {columns.said} than {other}"
-                    pair = (_held(part, held) for part in (ours, theirs))
-                    found.append(_claim(text, columns, *pair))
-        return corrected(found)
+                    text = f"{who} has a {measure.better} {measure.noun} than {other}"
+                    pair = (_records_of(part, by_name) for part in (ours, theirs))
+                    verdicts.append(_claim(text, measure, *pair))
+        return holm_corrected(verdicts)
 
 
 def _over(schemes: Sequence[Scheme]) -> str:
     """Return in words over which gammas and betas a mean is taken."""
-    held = {name: [getattr(one, name) for one in schemes] for name in ("gamma", "beta")}
-    parts = {name: sorted({x for x in own if x is not None}) for name, own in held.items()}
+    every = {name: [getattr(one, name) for one in schemes] for name in ("gamma", "beta")}
+    values = {name: sorted({x for x in each if x is not None}) for name, each in every.items()}
     return " and ".join(
-        f"{name} {', '.join(f'{x:g}' for x in own)}" for name, own in parts.items() if own
+        f"{name} {', '.join(f'{x:g}' for x in each)}" for name, each in values.items() if each
     )
 
 
 def _others(ours: Sequence[Scheme], schemes: Sequence[Scheme]) -> dict[str, list[Scheme]]:
-    """Return what some MPGD schemes are compared with."""
+    """Return the rivals of some MPGD schemes, by name."""
     descents = [scheme for scheme in schemes if scheme.kind == "gd"]
     names = ("descent", "descent of as many steps")  # the authors' CIFAR-10 has both
     others = {name: [descent] for name, descent in zip(names, descents, strict=False)}
@@ -279,17 +279,17 @@ def _others(ours: Sequence[Scheme], schemes: Sequence[Scheme]) -> dict[str, list
     return others | {"the Gaussian": [gaussian for gaussian in gaussians if gaussian]}
 
 
-def _held(schemes: Sequence[Scheme], records: Mapping[str, Sequence[Record]]) -> Groups:
+def _records_of(schemes: Sequence[Scheme], records: Mapping[str, Sequence[Record]]) -> Groups:
     if lacking := [str(scheme) for scheme in schemes if str(scheme) not in records]:
         raise IncompleteError(f"no run of {', '.join(lacking)}")
     return [records[str(scheme)] for scheme in schemes]
 
 
-def _claim(text: str, columns: Columns, ours: Groups, theirs: Groups) -> Verdict:
+def _claim(text: str, measure: Measure, ours: Groups, theirs: Groups) -> Verdict:
     seeds = [{record.run.seed for record in each} for each in (*ours, *theirs)]
     if not set.intersection(*seeds):
         raise IncompleteError(f"no seed is in all schemes: {text}")
-    return claim(text, columns.better, ours, theirs, columns.metric)
+    return judge_claim(text, measure.better, ours, theirs, measure.metric)
 
 
 def by_protocol(name: str) -> Callable[[Sequence[Record]], dict[str, list[Record]]]:

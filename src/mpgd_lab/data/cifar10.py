@@ -26,7 +26,7 @@ from mpgd_lab.data.sources import DataError, Source, folders, locate
 
 COUNT: Final = 10_000  # images in a batch
 PIXELS: Final = 3 * 32 * 32
-LARGEST: Final = 2**26  # bytes of a pickle: twice its labels and pixels
+MAX_BYTES: Final = 2**26  # bytes of a pickle: twice its labels and pixels
 
 HASHES: Final = {  # SHA-256 of the binary files
     "data_batch_1.bin": "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
@@ -125,17 +125,17 @@ def read_pickle(path: Path, expected: str) -> NDArray[np.uint8]:
         "or pass another folder as --data"
     )
     try:
-        if path.stat().st_size > LARGEST:
-            raise ValueError(f"larger than {LARGEST:,} bytes")
+        if path.stat().st_size > MAX_BYTES:
+            raise ValueError(f"larger than {MAX_BYTES:,} bytes")
         with path.open("rb") as file:
             table = _table(_Unpickler(file, encoding="latin1").load())
     except OSError as problem:
         raise DataError(f"{path} cannot be read ({problem.strerror}); {remedy}") from None
     except Exception as problem:  # a broken pickle can raise anything
         raise DataError(f"{path} is no CIFAR-10 batch ({problem}); {remedy}") from None
-    found = hashlib.sha256(table.tobytes()).hexdigest()
-    if found != expected:
-        raise DataError(f"{path} holds labels and pixels with sha256 {found}; {remedy}")
+    digest = hashlib.sha256(table.tobytes()).hexdigest()
+    if digest != expected:
+        raise DataError(f"{path} holds labels and pixels with sha256 {digest}; {remedy}")
     return table
 
 

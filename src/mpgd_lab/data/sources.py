@@ -24,8 +24,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mpgd.files import cache_folder, write_whole
-from mpgd_lab.data import archives
+from mpgd.files import cache_folder, check_place, write_whole
+from mpgd_lab.data import safe_archives
 
 Array = NDArray[np.float64]
 
@@ -147,7 +147,9 @@ def folders(data: Path | None = None) -> list[Path]:
     found = [data] if data is not None else []
     if named := os.environ.get("MPGD_DATA"):
         found.append(Path(named))
-    return [*found, cache_folder() / "data"]
+    if cache := cache_folder():
+        found.append(cache / "data")
+    return found
 
 
 def is_available(source: Source, data: Path | None = None) -> bool:
@@ -184,18 +186,34 @@ def download(source: Source) -> Path:
     All files are checked before the first is put in place, and each appears whole or not at all:
     a failure leaves nothing behind, and two processes may download at once.
     """
-    folder = cache_folder() / "data" / source.folder
+    folder = _place(source)
     logging.getLogger("mpgd").warning("downloading %s into %s", source.address, folder)
     try:
         with tempfile.TemporaryDirectory() as temporary:
             contents = dict(_unpack(_fetch(source, Path(temporary) / "archive"), source))
-        folder.mkdir(parents=True, exist_ok=True)
         for name, content in contents.items():
             write_whole(folder / name, content)
     except (OSError, EOFError, zlib.error, zipfile.BadZipFile, tarfile.TarError) as problem:
         raise DataError(
             f"no {source.name} data here, and the download failed\n"
             f"  {type(problem).__name__}: {shorten(str(problem), REASON)}\n  {source.remedy}"
+        ) from problem
+    return folder
+
+
+def _place(source: Source) -> Path:
+    """Return the folder of a download, after making sure that it can be written."""
+    cache = cache_folder()
+    try:
+        if cache is None:
+            raise OSError("this user has no home folder")
+        folder = cache / "data" / source.folder
+        folder.mkdir(parents=True, exist_ok=True)
+        check_place(folder / "archive")
+    except OSError as problem:
+        raise DataError(
+            f"no {source.name} data here, and no folder to download it into: {problem}; set "
+            f"MPGD_CACHE to a folder that can be written\n  {source.remedy}"
         ) from problem
     return folder
 
@@ -215,7 +233,7 @@ def _fetch(source: Source, path: Path) -> Path:
 
 def _unpack(path: Path, source: Source) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of the files a data set needs, wherever they lie in its archive."""
-    found = archives.contents(path, source.sizes)
+    found = safe_archives.contents(path, source.sizes)
     for name in source.files:
         if name not in found:
             raise OSError(f"{name} is not in the archive")

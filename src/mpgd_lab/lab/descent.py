@@ -24,7 +24,7 @@ from mpgd.noise import ChaoticNoise, GaussianNoise
 from mpgd.noise.counter_hash import flat_index, step_key_tensor
 from mpgd.optim.update import descended, strengths, term
 from mpgd.theory.phases.laminar import Levels, levels
-from mpgd_lab.batched_training import walk as walked
+from mpgd_lab.batched_training import iterate_steps
 from mpgd_lab.lab.landscapes import FAR, GONE, LANDSCAPES, Landscape
 from mpgd_lab.lab.settings import Settings
 from mpgd_lab.lab.simulation import MOMENTS, Numbers, finite, make_noise, thin
@@ -55,7 +55,7 @@ def descent(settings: Settings) -> Numbers:
     with np.errstate(over="ignore", invalid="ignore"):
         watched = np.where(np.isnan(x[..., 0]), inf, land.watched(x))  # (moment, scheme, run)
         across, up = land.place(x[:, :, 0])
-    quartiles = np.sort(watched, axis=2)[..., QUARTILES]  # who ran off comes last
+    quartiles = np.sort(watched, axis=2)[..., QUARTILES]  # diverged runs come last
     view = framed(across, up, off[:, 0] >= 0, land)
     found = levels_of(settings)
     return {
@@ -115,8 +115,8 @@ def profile(view: Numbers, loss: Any) -> Numbers:
 def walk(settings: Settings, moments: Sequence[int]) -> tuple[Array, NDArray[np.int64]]:
     """Return places at these moments, (moment, scheme, run, element), and when a run ran off.
 
-    Who is beyond 10^6 has run off: he is nowhere from that step on. Who has not has step -1. On
-    arrays this small numpy takes a quarter of torch's time, and the update is only arithmetic.
+    A run beyond 10^6 has diverged, and its places are NaN from that step on; other runs have step
+    -1. On arrays this small numpy takes a quarter of torch's time.
     """
     land = LANDSCAPES[settings.landscape]
     start = land.start([(settings.seed + run) % 2**32 for run in range(RUNS)])
@@ -124,7 +124,7 @@ def walk(settings: Settings, moments: Sequence[int]) -> tuple[Array, NDArray[np.
     perturbed, wanted = terms(settings), set(moments)
     off, kept = np.full(x.shape[:2], -1), []
     with np.errstate(over="ignore", invalid="ignore"):
-        steps = walked(
+        steps = iterate_steps(
             x,
             lambda x: (None, land.slope(x)),
             lambda x, g, k: descended(x, g, settings.eta, *next(perturbed)),

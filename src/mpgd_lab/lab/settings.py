@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 from mpgd.parameters import check_beta, check_choice, check_gamma, check_integer, check_real
 
 SCHEMES: Final = ("plain", "symmetric", "product")
-SEEN: Final = ("valley", "rastrigin")  # from above
+LANDSCAPE_NAMES: Final = ("valley", "rastrigin")  # from above
 MOST_STEPS: Final = 8000
 MAX_SEED: Final = 2**32 - 1  # the valley's start comes from numpy's RandomState
 WORDS: Final = {float: "a number", int: "an integer", str: "a word"}
@@ -33,7 +33,7 @@ class Settings:
         check_real("eta", self.eta, "(0, 1]", 0.0, 1.0, "(]")
         check_real("force", self.force, "[0, 20]", 0.0, 20.0, "[]")
         check_real("decay", self.decay, "[0, 20]", 0.0, 20.0, "[]")
-        check_choice("landscape", self.landscape, SEEN)
+        check_choice("landscape", self.landscape, LANDSCAPE_NAMES)
         check_integer("seed", self.seed, 0, MAX_SEED)
         check_integer("steps", self.steps, 10, MOST_STEPS)
         check_choice("scheme", self.scheme, SCHEMES)
@@ -50,14 +50,14 @@ def from_query(query: str) -> Settings:
         ValueError: gamma must lie in (0.5, 1), got 2.0
     """
     kinds = get_type_hints(Settings)
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, text in parse_qsl(query, keep_blank_values=True, max_num_fields=len(kinds)):
         if name not in kinds:
             raise ValueError(f"there is no parameter {name!r}; there are: {', '.join(kinds)}")
-        if name in found:
+        if name in values:
             raise ValueError(f"{name} must be given once")
         try:
-            found[name] = kinds[name](text)
+            values[name] = kinds[name](text)
         except ValueError:
             raise ValueError(f"{name} must be {WORDS[kinds[name]]}, got {text!r}") from None
-    return Settings(**found)
+    return Settings(**values)

@@ -31,7 +31,7 @@ FRAMES: Final = 250  # at most, moments at which they are drawn
 KINDS: Final = ("mpgd", "gaussian", "stable")
 STEADY: Final = 2  # of these, the first do not jump
 VIEW: Final = (-1.0, 3.0)  # of x, at least
-WIDEST: Final = (-2.5, 5.5)  # at most: who is beyond is drawn at the edge
+WIDEST: Final = (-2.5, 5.5)  # at most: walkers beyond are drawn at the edge
 NEVER: Final = MOST_STEPS + 1  # the step at which the first has run off, where none has
 LEFT, RIGHT = SIDES  # walls that no phase reaches
 
@@ -75,14 +75,14 @@ def framed(x: Array) -> tuple[float, float]:
 
 
 def drawn(x: Array) -> Array:
-    """Return places as they are sent; who has run off is nowhere."""
+    """Return rounded places; those of diverged walkers are NaN."""
     return np.where(np.abs(x) < GONE, x, np.nan).round(3)
 
 
 def walk(settings: Settings, sigma: float) -> tuple[list[int], Array, NDArray[np.int64]]:
-    """Return moments, all places then, (moment, noise, walker), and the steps of who ran off.
+    """Return moments, all places then, (moment, noise, walker), and the steps of divergence.
 
-    Who has not run off has step -1.
+    A walker that has not diverged has step -1.
     """
     moments = thin(settings.steps + 1, FRAMES)
     eta, scale = settings.eta, sigma * settings.eta**settings.gamma

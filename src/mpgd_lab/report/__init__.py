@@ -17,14 +17,14 @@ from mpgd_lab.archive import PUBLISHED, pack, unpack
 from mpgd_lab.catalogue import catalogue
 from mpgd_lab.content.blocks import Page
 from mpgd_lab.experiment import Experiment
-from mpgd_lab.report import html, markdown, pages
+from mpgd_lab.report import html, markdown, markdown_folder
 from mpgd_lab.report.page import build
-from mpgd_lab.report.shelf import read, sort
+from mpgd_lab.report.store_contents import read, sort
 
 RENDERERS: Final[Mapping[str, Callable[[Page, str], markdown.Files]]] = {
     ".html": lambda page, name: {name: html.render(page)},
     ".md": markdown.render,
-    "": pages.render,
+    "": markdown_folder.render,
 }
 UNSEEN: Final = re.compile(  # control characters, surrogates, and what turns the reading direction
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
@@ -32,7 +32,7 @@ UNSEEN: Final = re.compile(  # control characters, surrogates, and what turns th
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenReport:
     """What a report has become."""
 
     file: Path  # where it was written
@@ -41,7 +41,7 @@ class Written:
     unusable: tuple[str, ...]  # the files that could not be used
 
 
-def write(folder: Path | None, file: Path, studies: Sequence[Experiment] = ()) -> Written:
+def write(folder: Path | None, file: Path, studies: Sequence[Experiment] = ()) -> WrittenReport:
     """Write the report of the results in ``folder``.
 
     Args:
@@ -61,16 +61,18 @@ def write(folder: Path | None, file: Path, studies: Sequence[Experiment] = ()) -
     if not file.suffix:
         file = _folder(file)
     every = [*catalogue(), *studies]
-    shelf = sort(unpack(PUBLISHED), every) if folder is None else read(folder, every)
+    contents = sort(unpack(PUBLISHED), every) if folder is None else read(folder, every)
     how = f"mpgd report {'results' if folder else '--published'} -o {file.name}"
     check_place(file)
     with _kept():
-        page = build(shelf, how, every)
+        page = build(contents, how, every)
         files = RENDERERS[file.suffix](page, file.name)
     for name, text in files.items():
         replace(file.parent / name, text)
     missing = tuple(section.name for section in page.sections if section.is_missing)
-    return Written(file, len(shelf.records), missing, tuple(map(visible, shelf.unusable)))
+    return WrittenReport(
+        file, len(contents.records), missing, tuple(map(visible, contents.unusable))
+    )
 
 
 def _folder(given: Path) -> Path:
@@ -91,8 +93,8 @@ def publish(folder: Path, file: Path) -> int:
     """
     check_place(file)
     studies = catalogue()
-    shelf = read(folder, studies)
-    records = [record for study in studies for record in shelf[study.name]]
+    contents = read(folder, studies)
+    records = [record for study in studies for record in contents[study.name]]
     pack(records, file)
     return len(records)
 

@@ -18,9 +18,9 @@ from markupsafe import Markup, escape
 
 from mpgd_lab.content import blocks, colors
 from mpgd_lab.content.tables import findings_table
-from mpgd_lab.report.drawing import THEMED, themed
-from mpgd_lab.report.order import is_answer, unasked
+from mpgd_lab.report.folding import is_answer, visible_blocks
 from mpgd_lab.report.summary import by_headline, counted_apart, verdicts
+from mpgd_lab.report.svg import THEMED, page_elements
 
 Call = tuple[str, tuple[Any, ...]]  # a macro of blocks.html, and what it is given
 
@@ -53,7 +53,7 @@ def _laid(section: blocks.Section) -> tuple[list[Call], list[Call], str]:
     """
     name = escape(section.name)  # it becomes a part of the ids in the drawings
     calls = [(block, _call(block, f"{name}-{n}")) for n, block in enumerate(section.blocks)]
-    first = unasked(section.blocks)
+    first = visible_blocks(section.blocks)
     shown = [call for block in first for own, call in calls if own is block]
     counted = [
         ("counted", (call[1][1],)) for own, call in calls if isinstance(own, blocks.Findings)
@@ -89,8 +89,8 @@ def _call(block: blocks.Block, name: str) -> Call:
         case blocks.Plate() | blocks.Landscape():
             try:
                 return _figure(block, name)
-            except blocks.ODD as problem:
-                return "text", (blocks.undrawn(block, problem),)
+            except blocks.RECORD_ERRORS as problem:
+                return "text", (blocks.figure_problem(block, problem),)
     return type(block).__name__.lower(), (block,)
 
 
@@ -98,7 +98,7 @@ def _figure(block: blocks.Plate | blocks.Landscape, name: str) -> Call:
     if isinstance(block, blocks.Landscape):
         return "landscape", (block, [_route(route) for route in block.routes])
     alts = [*(panel.alt for panel in block.panels), "Legend of these panels."]
-    return "plate", (block, list(zip(alts, map(Markup, themed(block, name)), strict=False)))
+    return "plate", (block, list(zip(alts, map(Markup, page_elements(block, name)), strict=False)))
 
 
 def _route(route: blocks.Route) -> dict[str, Any]:

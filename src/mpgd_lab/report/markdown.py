@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from mpgd_lab.content import blocks
 from mpgd_lab.content.tables import findings_table
-from mpgd_lab.report.drawing import landscape, whole
-from mpgd_lab.report.order import asked, is_answer, unasked
-from mpgd_lab.report.summary import answer, claims, is_compared, spoken
+from mpgd_lab.report.folding import folded_blocks, is_answer, visible_blocks
+from mpgd_lab.report.summary import answer, collect_claims, is_compared, spoken
+from mpgd_lab.report.svg import landscape_file, svg_file
 
 TITLE: Final = "Results and audit"
 FIGURES: Final = "figures"
@@ -27,7 +27,7 @@ ICONS: Final = {
     "provisional": "…",
 }
 Files = dict[str, str]  # name, from where the report is written: text
-DRAWN: Final[Any] = {blocks.Plate: whole, blocks.Landscape: landscape}
+DRAWERS: Final[Any] = {blocks.Plate: svg_file, blocks.Landscape: landscape_file}
 
 
 def render(page: blocks.Page, name: str) -> Files:
@@ -56,23 +56,20 @@ def document(parts: Sequence[str]) -> str:
 def section_parts(section: blocks.Section, files: Files) -> Iterator[str]:
     """Yield the paragraphs of a section, the answer first; its figures are added to ``files``."""
     yield from answer_parts(section)
-    for block in unasked(section.blocks):
+    for block in visible_blocks(section.blocks):
         if not is_answer(block):
             yield from _block(block, files)
-    for block in asked(section.blocks):
+    for block in folded_blocks(section.blocks):
         yield from _block(block, files)
 
 
 def answer_parts(section: blocks.Section) -> Iterator[str]:
     """Yield what came out of a study: a sentence, and the verdicts on each claim in words."""
-    said = [
-        block.text for block in section.blocks if isinstance(block, blocks.Text) and block.answer
-    ]
-    found = claims([section])
-    yield from map(bold, said)
-    if not said and is_compared(found):
-        yield f"*Does chaos help here?* {bold(answer(found))}"
-    yield "\n".join(f"- {bold(f'{one.text}.')} {inline(spoken(one))}." for one in found)
+    claims = collect_claims([section])
+    yield from map(bold, section.answers)
+    if not section.answers and is_compared(claims):
+        yield f"*Does chaos help here?* {bold(answer(claims))}"
+    yield "\n".join(f"- {bold(f'{one.text}.')} {inline(spoken(one))}." for one in claims)
 
 
 def _block(block: blocks.Block, files: Files) -> Iterator[str]:
@@ -92,9 +89,9 @@ def _block(block: blocks.Block, files: Files) -> Iterator[str]:
         case blocks.Plate() | blocks.Landscape():
             name = f"{FIGURES}/{block.name}.svg"
             try:
-                files[name] = DRAWN[type(block)](block)
-            except blocks.ODD as problem:
-                yield inline(blocks.undrawn(block, problem).text)
+                files[name] = DRAWERS[type(block)](block)
+            except blocks.RECORD_ERRORS as problem:
+                yield inline(blocks.figure_problem(block, problem).text)
                 return
             yield f"![{inline(block.caption)}]({name})"
             yield f"*{inline(block.caption)}*"

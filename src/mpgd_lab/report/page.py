@@ -10,8 +10,8 @@ from mpgd_lab.content.blocks import Block, Commands, Missing, Page, Section, Tab
 from mpgd_lab.content.findings import NOT_RUN, PROTOCOLS, command
 from mpgd_lab.content.tables import IncompleteError, table
 from mpgd_lab.experiment import Experiment
-from mpgd_lab.report.shelf import Shelf
-from mpgd_lab.report.summary import answer, claims, conclusions
+from mpgd_lab.report.store_contents import StoreContents
+from mpgd_lab.report.summary import answer, collect_claims, conclusions
 from mpgd_lab.store import Record, Run
 
 LEAD: Final = (
@@ -28,7 +28,7 @@ DATA: Final = (
 )
 
 
-def shown(studies: Iterable[Experiment]) -> list[Experiment]:
+def studies_with_section(studies: Iterable[Experiment]) -> list[Experiment]:
     """Return the studies that have a section, in the order of the page."""
     return sorted((one for one in studies if one.section), key=_place)
 
@@ -37,19 +37,19 @@ def _place(study: Experiment) -> int:
     return study.section.place if study.section else 0
 
 
-def build(shelf: Shelf, how: str, studies: Sequence[Experiment]) -> Page:
+def build(contents: StoreContents, how: str, studies: Sequence[Experiment]) -> Page:
     """Return the page of a store; ``how`` is the command that writes it."""
     seeded = {study.name for study in studies if study.seeded}
-    parts = [section(study, shelf) for study in shown(studies)]
-    tested = claims(parts)
+    parts = [section(study, contents) for study in studies_with_section(studies)]
+    tested = collect_claims(parts)
     own = "".join(f" --study {one.name}.py" for one in studies if one.name not in EXPERIMENTS)
     return Page(
         "Does chaos help gradient descent?",
         LEAD,
-        Commands((*commands(shelf, parts, seeded), f"{how}{own}")),
+        Commands((*commands(contents, parts, seeded), f"{how}{own}")),
         tested,
         conclusions(tested, _not_run(parts)),
-        (runs(shelf, parts), *parts, *leftovers(shelf, parts)),
+        (runs(contents, parts), *parts, *leftovers(contents, parts)),
         answer(tested),
     )
 
@@ -65,15 +65,15 @@ def _not_run(parts: Sequence[Section]) -> str:
     return f"The paper's {NOT_RUN} in {', '.join(lacking)}; {how}." if lacking else ""
 
 
-def section(study: Experiment, shelf: Shelf) -> Section:
+def section(study: Experiment, contents: StoreContents) -> Section:
     """Return a section; one that the store lacks says which command makes it."""
-    name, records, part = study.name, shelf[study.name], study.section
+    name, records, part = study.name, contents[study.name], study.section
     assert part is not None
     if not records:
         missing = Missing(f"Not in this store. {TO_MAKE}", command(name))
         return Section(name, part.title, (missing,))
     try:
-        others = [record for other in part.others for record in shelf[other]]
+        others = [record for other in part.others for record in contents[other]]
         blocks = tuple(part.blocks([*records, *others]))
     except IncompleteError as problem:
         text = f"{len(records)} records, but not all that this section needs ({problem})."
@@ -82,12 +82,14 @@ def section(study: Experiment, shelf: Shelf) -> Section:
     return Section(name, part.title, blocks)
 
 
-def commands(shelf: Shelf, parts: Iterable[Section], seeded: Container[str]) -> list[str]:
+def commands(
+    contents: StoreContents, parts: Iterable[Section], seeded: Container[str]
+) -> list[str]:
     """Return the commands that make a store like this one; one that was not finished says so."""
     alike: dict[tuple[str, str], list[str]] = defaultdict(list)
     for part in parts:
         comment = "  # not finished yet" if part.is_begun else ""
-        for options in _options(part, shelf[part.name], part.name in seeded):
+        for options in _options(part, contents[part.name], part.name in seeded):
             alike[options, comment].append(part.name)
     lines = [
         command(*names, options=options) + comment for (options, comment), names in alike.items()
@@ -110,10 +112,10 @@ def _options(part: Section, records: Sequence[Record], seeded: bool) -> list[str
     return [f"--protocol {protocol} --seeds {count}" for protocol, count in counts.items()]
 
 
-def runs(shelf: Shelf, parts: Sequence[Section]) -> Section:
+def runs(contents: StoreContents, parts: Sequence[Section]) -> Section:
     """Return what was run, with what, and how long it took."""
     groups: dict[tuple[str, str, str], list[Record]] = defaultdict(list)
-    for record in [*shelf.records, *shelf.earlier]:
+    for record in [*contents.records, *contents.earlier]:
         run = record.run
         groups[run.experiment, run.protocol, _noise(run)].append(record)
     known = {part.name: place for place, part in enumerate(parts)}
@@ -121,15 +123,15 @@ def runs(shelf: Shelf, parts: Sequence[Section]) -> Section:
         [*group, *_facts(groups[group])]
         for group in sorted(groups, key=lambda group: (known.get(group[0], len(known)), group))
     ]
-    total = sum(record.seconds for record in shelf.records)
+    total = sum(record.seconds for record in contents.records)
     blocks: list[Block] = [
         table(
-            f"{len(shelf.records):,} runs, {_time(total)} of computing; "
+            f"{len(contents.records):,} runs, {_time(total)} of computing; "
             "runs trained together share their time",
             ["experiment", "protocol", "driver", "runs", "schemes", "seeds", "seconds"],
             rows,
         ),
-        _versions(shelf.records),
+        _versions(contents.records),
     ]
     return Section("runs", "What was run, and with what", tuple(blocks))
 
@@ -185,30 +187,29 @@ def _versions(records: Iterable[Record]) -> Table:
     return table("Versions in the records", ["what", "version", "runs"], rows)
 
 
-def leftovers(shelf: Shelf, parts: Sequence[Section]) -> list[Section]:
+def leftovers(contents: StoreContents, parts: Sequence[Section]) -> list[Section]:
     """Return what the store holds beside finished runs that are shown, if there is any."""
     known = {part.name for part in parts}
-    strange = [name for name in shelf.experiments if name not in known]
+    strange = [name for name in contents.experiments if name not in known]
     blocks: list[Block] = []
-    if shelf.earlier:
+    if contents.earlier:
         blocks.append(
             Text(
-                f"{len(shelf.earlier):,} records were made with an earlier chaotic driver or "
-                "earlier Gaussian noise, that is with other noise, or under a protocol's earlier "
-                "name. They are counted above and not shown: a run with the present noise and "
-                "name is another run."
+                f"{len(contents.earlier):,} records were made with an earlier chaotic driver or "
+                "earlier Gaussian noise, that is with other noise. They are counted above and not "
+                "shown: a run with the present noise is another run."
             )
         )
     if strange:
-        names = ", ".join(f"{name} ({len(shelf[name])})" for name in strange)
+        names = ", ".join(f"{name} ({len(contents[name])})" for name in strange)
         blocks.append(Text(f"Records of experiments this page does not know: {names}."))
-    if shelf.unusable:
-        rows = [[name, reason] for name, reason in shelf.unusable.items()]
+    if contents.unusable:
+        rows = [[name, reason] for name, reason in contents.unusable.items()]
         blocks.append(table(f"{len(rows)} files", ["file", "why"], rows, wordy=True))
     going = table(
         "They go on from their checkpoints",
         ["unfinished run", "goes on with"],
-        map(_going_on, shelf.unfinished),
+        map(_going_on, contents.unfinished),
         wordy=True,
     )
     sections = [

@@ -21,12 +21,12 @@ SENTENCES: Final[dict[Basis, str]] = {
 }
 
 
-def claims(sections: Iterable[Section]) -> tuple[Claim, ...]:
+def collect_claims(sections: Iterable[Section]) -> tuple[Claim, ...]:
     """Return every claim that was tested, in the order of the sections."""
     return tuple(
-        Claim(headline, section.name, found)
+        Claim(headline, section.name, counted)
         for section in sections
-        for headline, found in by_headline(section.findings).items()
+        for headline, counted in by_headline(section.findings).items()
     )
 
 
@@ -56,17 +56,17 @@ def _counts(findings: Sequence[Finding], setting: str) -> tuple[tuple[str, int],
     return tuple((word, counted[word]) for word in WORDS if counted[word])
 
 
-def conclusions(found: Sequence[Claim], more: str = "") -> tuple[str, ...]:
+def conclusions(claims: Sequence[Claim], more: str = "") -> tuple[str, ...]:
     """Return a sentence for each claim, and one over all with ``more`` at its end."""
-    if not found:
+    if not claims:
         return ("No claim has been tested yet.",)
     return (
-        " ".join(filter(None, (_overall(found), more))),
-        *(f"{claim.text}. {spoken(claim)}." for claim in found),
+        " ".join(filter(None, (_overall(claims), more))),
+        *(f"{claim.text}. {spoken(claim)}." for claim in claims),
     )
 
 
-def answer(found: Sequence[Claim]) -> str:
+def answer(claims: Sequence[Claim]) -> str:
     """Return a sentence that answers whether chaos helps: by what the paper says of MPGD.
 
     Counted are comparisons as the text says, or with its errors put right; as the authors' scripts
@@ -76,12 +76,12 @@ def answer(found: Sequence[Claim]) -> str:
         >>> answer([])
         'These runs do not answer it: no claim that MPGD is better has been tested.'
     """
-    counts = _claimed(found)
+    counts = _answer_counts(claims)
     total, yes, few = counts.total(), counts["supported"], counts[PROVISIONAL]
     if not total:
         return NOTHING
     of = f"of {total:,} comparison{'s' * (total > 1)} in which the paper says that MPGD is better"
-    of += _twice(found)
+    of += _twice(claims)
     if 2 * few > total:
         return f"It is too early to say: {of}, {few:,} rest on few seeds."
     if counts["undecided"] + few == total:
@@ -90,32 +90,29 @@ def answer(found: Sequence[Claim]) -> str:
     none = "No" if 2 * counts["contradicted"] > total else "Not that we could see"
     word = "Yes" if yes == total else "Mostly" if 2 * yes > total else "Hardly" if yes else none
     parts = ", ".join(f"{counts[word]:,} {word}" for word in WORDS if counts[word])
-    held = f"{yes or 'none'} hold{'s' * (yes == 1)} in these runs ({parts})"
-    return f"{word}: {of}, {held}{_scripted(found)}."
+    share = f"{yes or 'none'} hold{'s' * (yes == 1)} in these runs ({parts})"
+    return f"{word}: {of}, {share}{_scripted(claims)}."
 
 
-def _twice(found: Sequence[Claim]) -> str:
+def _twice(claims: Sequence[Claim]) -> str:
     """Return that a comparison is counted under two protocols, where it is."""
-    claimed = [claim for claim in found if OURS in claim.text]
-    letter, put_right = (_compared(claimed, basis).total() for basis in ("stated", "corrected"))
+    letter, put_right = (_mpgd_counts(claims, basis).total() for basis in ("stated", "corrected"))
     return ", each to the letter and with corrected signs" if letter == put_right else ""
 
 
-def _scripted(found: Sequence[Claim]) -> str:
+def _scripted(claims: Sequence[Claim]) -> str:
     """Return how many hold as the authors' scripts ran, where others were counted."""
-    claimed = [claim for claim in found if OURS in claim.text]
-    ran = _compared(claimed, "scripts")
-    others = _compared(claimed, "stated") + _compared(claimed, "corrected")
-    held = f"{ran['supported'] or 'none'} of {ran.total():,}"
-    return f"; as the authors' scripts ran, {held}" if ran and others else ""
+    ran = _mpgd_counts(claims, "scripts")
+    others = _mpgd_counts(claims, "stated") + _mpgd_counts(claims, "corrected")
+    share = f"{ran['supported'] or 'none'} of {ran.total():,}"
+    return f"; as the authors' scripts ran, {share}" if ran and others else ""
 
 
-def counted_apart(found: Sequence[Claim]) -> str:
+def counted_apart(claims: Sequence[Claim]) -> str:
     """Return why the answer counts other comparisons than there are of the paper's text, if so."""
-    claimed = [claim for claim in found if OURS in claim.text]
-    letter, put_right = (_compared(claimed, basis) for basis in ("stated", "corrected"))
+    letter, put_right = (_mpgd_counts(claims, basis) for basis in ("stated", "corrected"))
     answered = (letter + put_right).total()
-    if not answered or (answered == verdicts(found, "stated").total() and not put_right):
+    if not answered or (answered == verdicts(claims, "stated").total() and not put_right):
         return ""
     return (
         f"The sentence at the top counts {answered:,}: those in which the paper says that MPGD is "
@@ -124,28 +121,32 @@ def counted_apart(found: Sequence[Claim]) -> str:
     )
 
 
-def is_compared(found: Sequence[Claim]) -> bool:
+def is_compared(claims: Sequence[Claim]) -> bool:
     """Return whether there are comparisons in which the paper says that MPGD is better."""
-    return bool(_claimed(found).total())
+    return bool(_answer_counts(claims).total())
 
 
-def _claimed(found: Iterable[Claim]) -> Counter[str]:
-    claimed = [claim for claim in found if OURS in claim.text]
-    said = _compared(claimed, "stated") + _compared(claimed, "corrected")
-    return said or _compared(claimed, "scripts")
+def _answer_counts(claims: Sequence[Claim]) -> Counter[str]:
+    """Return the verdicts on claims that MPGD is better: on the text, else on the scripts."""
+    text = _mpgd_counts(claims, "stated") + _mpgd_counts(claims, "corrected")
+    return text or _mpgd_counts(claims, "scripts")
 
 
-def _compared(found: Iterable[Claim], basis: Basis) -> Counter[str]:
-    every: Counter[str] = Counter()
-    for tally in (tally for claim in found for tally in claim.tallies if tally.basis == basis):
-        every.update(dict(tally.counts))
-    return every
+def _mpgd_counts(claims: Iterable[Claim], basis: Basis) -> Counter[str]:
+    return _total([claim for claim in claims if OURS in claim.text], basis)
+
+
+def _total(claims: Iterable[Claim], basis: Basis) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for tally in (tally for claim in claims for tally in claim.tallies if tally.basis == basis):
+        counts.update(dict(tally.counts))
+    return counts
 
 
 def spoken(claim: Claim) -> str:
     """Return the verdicts on a claim in words."""
-    said = "; ".join(f"{tally.setting}: {tally_text(tally)}" for tally in claim.tallies)
-    return said[:1].upper() + said[1:]
+    text = "; ".join(f"{tally.setting}: {tally_text(tally)}" for tally in claim.tallies)
+    return text[:1].upper() + text[1:]
 
 
 def tally_text(tally: Tally) -> str:
@@ -157,26 +158,26 @@ def tally_text(tally: Tally) -> str:
     return ", ".join(f"{word} in {count}" for word, count in tally.counts) + f" of {total}"
 
 
-def _overall(found: Sequence[Claim]) -> str:
-    said = []
+def _overall(claims: Sequence[Claim]) -> str:
+    sentences = []
     for basis, begin in SENTENCES.items():
-        if counts := verdicts(found, basis):
+        if counts := verdicts(claims, basis):
             parts = [f"{count} {word}" for word, count in counts.items()]
             of = f"{begin} {counts.total():,} comparison{'s' if counts.total() > 1 else ''}"
-            said.append(f"{of}{TESTED if basis == 'stated' else ''}: {', '.join(parts)}.")
-    if any("mixed" in verdicts(found, basis) for basis in SENTENCES):
-        said.append("Mixed: the two tests of one comparison disagree.")
-    if others := sum({t.basis for t in claim.tallies}.isdisjoint(SENTENCES) for claim in found):
-        said.append(
+            sentences.append(f"{of}{TESTED if basis == 'stated' else ''}: {', '.join(parts)}.")
+    if any("mixed" in verdicts(claims, basis) for basis in SENTENCES):
+        sentences.append("Mixed: the two tests of one comparison disagree.")
+    if others := sum({t.basis for t in claim.tallies}.isdisjoint(SENTENCES) for claim in claims):
+        sentences.append(
             f"{others} more claims were tested on what is not in the paper (other data, a reduced "
             "study), and are not counted."
         )
-    if any(_is_mixed_with_others(claim) for claim in found):
-        said.append(
+    if any(_is_mixed_with_others(claim) for claim in claims):
+        sentences.append(
             "Nor are settings that the printed numbers are not of: random splits, ECG5000 with one "
             "hidden layer."
         )
-    return " ".join(said)
+    return " ".join(sentences)
 
 
 def _is_mixed_with_others(claim: Claim) -> bool:
@@ -184,7 +185,7 @@ def _is_mixed_with_others(claim: Claim) -> bool:
     return len({tally.basis in SENTENCES for tally in claim.tallies}) == 2
 
 
-def verdicts(found: Iterable[Claim], basis: Basis) -> Counter[str]:
+def verdicts(claims: Iterable[Claim], basis: Basis) -> Counter[str]:
     """Return how many comparisons have each verdict on a basis."""
-    every = _compared(found, basis)
-    return Counter({word: every[word] for word in WORDS if every[word]})
+    counts = _total(claims, basis)
+    return Counter({word: counts[word] for word in WORDS if counts[word]})

@@ -1,14 +1,14 @@
-"""The one loop that reproduces an experiment, and what it is given: a `Context`.
+"""The loop that reproduces an experiment, and its `Context`.
 
     runs -> those the store lacks -> batches of one shape -> train(batch) -> store, one by one
          -> tables, verdicts and figures of all records
 
-A study has a loop of its own only where it is not trained run by run. Batches are trained here, in
-processes of their own or on a cluster.
+A study has its own loop only where it is not trained run by run. Batches are trained in this
+process, in worker processes or on a cluster.
 
-A batch is the unit of work: a worker that dies costs only its batch, which is tried again. Local
-workers write their results themselves, so that a killed parent loses nothing that was finished;
-results of a cluster come back and are written here.
+A batch is the unit of work: if a worker dies, its batch is tried again. Local workers write their
+results themselves, so that a killed parent loses no finished run; results of a cluster are written
+by this process.
 """
 
 import json
@@ -20,27 +20,36 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 from mpgd.parameters import check_choice, check_integer
-from mpgd_lab.banks.bank import driver
 from mpgd_lab.batched_training import Result, one_thread
-from mpgd_lab.catalogue import USUAL, check_protocol
+from mpgd_lab.catalogue import PROTOCOLS, USUAL
 from mpgd_lab.content.blocks import Plate
 from mpgd_lab.content.style import save
 from mpgd_lab.data.sources import obtain
-from mpgd_lab.experiment import LARGEST, Experiment, Said
+from mpgd_lab.experiment import MAX_BATCH, Experiment, PrintItem
+from mpgd_lab.perturbations.batched import driver
 from mpgd_lab.store import Record, Run, Store
 
 T = TypeVar("T")
 Train = Callable[[list[Run]], Iterable[Result]]
-Finished = tuple[Run, Any, Any, float]
+TimedResult = tuple[Run, Any, Any, float]
 Batch = list[Run]
 
-ATTEMPTS: Final = 3  # at a batch whose worker dies
-TASKS: Final = 4  # batches for each place of a cluster, while runs last
-SHARED: Final = ("widths", "eta", "steps", "stop", "batch", "data", "part", "study")  # in a batch
+ATTEMPTS: Final = 3  # to train a batch if workers die
+TASKS: Final = 4  # batches per thread of a cluster, if there are enough runs
+SHARED_SETTINGS: Final = (
+    "widths",
+    "eta",
+    "steps",
+    "stop",
+    "batch",
+    "data",
+    "part",
+    "study",
+)  # in a batch
 
 
 class Reporter(Protocol):
-    """Where an experiment says what it does."""
+    """Shows the progress and the results of an experiment."""
 
     def say(self, text: str) -> None:
         """Show one line."""
@@ -52,7 +61,7 @@ class Reporter(Protocol):
         """Show a table."""
 
 
-class Silent:
+class SilentReporter:
     """A reporter that shows nothing."""
 
     def say(self, text: str) -> None:
@@ -68,21 +77,21 @@ class Silent:
 
 @dataclass(frozen=True)
 class Context:
-    """What an experiment is given."""
+    """The settings of a reproduction."""
 
     out: Path  # the folder of figures
-    reporter: Reporter = field(default_factory=Silent)  # where it says what it does
-    protocols: tuple[str, ...] = USUAL  # of `experiments.PROTOCOLS`, those to run
+    reporter: Reporter = field(default_factory=SilentReporter)  # shows progress and results
+    protocols: tuple[str, ...] = USUAL  # of `catalogue.PROTOCOLS`, those to run
     seeds: int = 5  # how many seeds of each scheme, from 1 on
-    data: Path | None = None  # the folder of data sets, looked into first
+    data: Path | None = None  # the folder of data sets that is searched first
     workers: int = 1  # how many processes train
     cluster: str | None = None  # the address of a Dask scheduler that trains instead
-    device: str = "cpu"  # ``cpu`` or ``cuda``; only cifar10 asks
-    size: str = "tiny"  # of `experiments.SIZES`; likewise
+    device: str = "cpu"  # ``cpu`` or ``cuda``; for cifar10
+    size: str = "tiny"  # ``tiny``, ``reduced`` or ``full``; for cifar10
 
     def __post_init__(self) -> None:
         for protocol in self.protocols:
-            check_protocol(protocol)
+            check_choice("protocol", protocol, PROTOCOLS)
         check_integer("seeds", self.seeds, 1)
         check_integer("workers", self.workers, 1)
         check_choice("device", self.device, ("cpu", "cuda"))
@@ -107,15 +116,15 @@ def reproduce(experiment: Experiment, context: Context, *size: Any) -> None:
     obtain(experiment.data, context.data)
     runs = runs_of(experiment, context, *size)
     train: Train = partial(experiment.train, data=context.data)
-    records = complete(context, runs, train, experiment.largest, experiment.label)
-    tell(context, experiment.told(records))
+    records = complete(context, runs, train, experiment.max_batch, experiment.label)
+    print_items(context, experiment.printout(records))
     draw(context, experiment, records)
 
 
 def runs_of(experiment: Experiment, context: Context, *size: Any) -> list[Run]:
-    """Return the runs a study asks for; by default all protocols' and seeds', each once."""
-    if experiment.wanted:
-        return experiment.wanted(context, *size)
+    """Return the runs of a study, each once; by default for all protocols and seeds."""
+    if experiment.select_runs:
+        return experiment.select_runs(context, *size)
     seeds = range(1, context.seeds + 1)
     every = [
         run for protocol in context.protocols for run in experiment.runs(protocol, seeds, *size)
@@ -127,13 +136,13 @@ def complete(
     context: Context,
     runs: Sequence[Run],
     train: Train,
-    largest: Callable[[Run], int] | None = None,
+    max_batch: Callable[[Run], int] | None = None,
     label: Callable[[Run], str] | None = None,
 ) -> list[Record]:
     """Return the records of ``runs``, in order, after computing those the store lacks.
 
     ``train`` yields a run's metrics and curves; another process must be able to import it.
-    ``largest`` says how many runs like this one may be trained together, by default `LARGEST`;
+    ``max_batch`` says how many runs like this one may be trained together, by default `MAX_BATCH`;
     ``label`` names a run in the progress, where runs are trained one by one.
     """
     store = context.store
@@ -142,35 +151,39 @@ def complete(
     missing = list({run.key: run for run in runs if found[run.key] is None}.values())
     if len(missing) < len(found):
         context.reporter.say(f"  {len(found) - len(missing)} of {len(found)} runs are in the store")
-    batches = split(missing, _shared(context, len(missing), largest or (lambda run: LARGEST)))
-    done = _spread(context, batches, train)
+    batches = split(
+        missing, _batch_limit(context, len(missing), max_batch or (lambda run: MAX_BATCH))
+    )
+    done = _dispatch(context, batches, train)
     labels = Labels(label)
     for _ in context.reporter.track(batches, labels):  # batches finish in an order of their own
         labels.batch = next(done)
     for run in missing:
         found[run.key] = store.load(run)
-    return [_present(store, found[run.key], run) for run in runs]
+    return [_require(store, found[run.key], run) for run in runs]
 
 
-def _shared(context: Context, runs: int, largest: Callable[[Run], int]) -> Callable[[Run], int]:
-    """Return ``largest``, or less where a cluster would have idle workers."""
+def _batch_limit(
+    context: Context, runs: int, max_batch: Callable[[Run], int]
+) -> Callable[[Run], int]:
+    """Return ``max_batch``, or less where a cluster would have idle workers."""
     if not (context.cluster and runs):
-        return largest
+        return max_batch
     from mpgd_lab.runner.cluster import places
 
     size = max(1, runs // (TASKS * places(context)))
-    return lambda run: min(largest(run), size)
+    return lambda run: min(max_batch(run), size)
 
 
 class Labels:
-    """Names the batch that has just finished, whichever the progress loop thinks it was."""
+    """Labels of the progress: of the batch that has just finished, in any order."""
 
     def __init__(self, label: Callable[[Run], str] | None = None) -> None:
         self.label = label
         self.batch: Batch | None = None
 
     def __call__(self, item: Batch) -> str:
-        """Return what a line of progress says."""
+        """Return the label of a batch."""
         batch = self.batch or item
         if self.label:
             return self.label(batch[0])
@@ -178,8 +191,8 @@ class Labels:
         return f"{batch[0].experiment}, {batch[0].protocol}: {runs}"
 
 
-def split(runs: Iterable[Run], largest: Callable[[Run], int]) -> list[Batch]:
-    """Return the runs in batches that can be trained together, those that share noise side by side.
+def split(runs: Iterable[Run], max_batch: Callable[[Run], int]) -> list[Batch]:
+    """Return the runs in batches that can be trained together, runs with the same noise adjacent.
 
     Examples:
         >>> runs = [Run("x", "paper", "gd", {"steps": n}, seed=s) for s in (1, 2) for n in (10, 20)]
@@ -189,8 +202,8 @@ def split(runs: Iterable[Run], largest: Callable[[Run], int]) -> list[Batch]:
     batches: list[Batch] = []
     last: dict[str, Batch] = {}
     for run in sorted(runs, key=lambda run: (str(driver(run)), run.seed)):
-        size = largest(run)
-        shared = [run.hyperparameters.get(name) for name in SHARED]
+        size = max_batch(run)
+        shared = [run.hyperparameters.get(name) for name in SHARED_SETTINGS]
         kind = json.dumps([run.experiment, run.protocol, size, *shared])
         if kind not in last or len(last[kind]) >= size:
             last[kind] = []
@@ -199,15 +212,15 @@ def split(runs: Iterable[Run], largest: Callable[[Run], int]) -> list[Batch]:
     return batches
 
 
-def _present(store: Store, record: Record | None, run: Run) -> Record:
+def _require(store: Store, record: Record | None, run: Run) -> Record:
     if record is None and not store.folder.is_dir():
-        raise store.gone()
+        raise store.missing_folder()
     if record is None:
         raise RuntimeError(f"training returned no result for {run.canonical}")
     return record
 
 
-def _spread(context: Context, batches: Sequence[Batch], train: Train) -> Iterator[Batch]:
+def _dispatch(context: Context, batches: Sequence[Batch], train: Train) -> Iterator[Batch]:
     """Yield each batch when its runs are in the store."""
     if context.cluster:
         from mpgd_lab.runner.cluster import on_cluster
@@ -223,8 +236,8 @@ def _spread(context: Context, batches: Sequence[Batch], train: Train) -> Iterato
             yield batch
 
 
-def finished(train: Train, batch: Batch) -> Iterator[Finished]:
-    """Yield results; runs that are trained together share the time."""
+def timed_results(train: Train, batch: Batch) -> Iterator[TimedResult]:
+    """Yield results with their time; the runs of a batch share it equally."""
     began = time.perf_counter()
     with one_thread():
         for run, metrics, curves in train(batch):
@@ -233,11 +246,11 @@ def finished(train: Train, batch: Batch) -> Iterator[Finished]:
 
 def train_and_save(train: Train, batch: Batch, store: Store) -> None:
     """Train a batch and write each result as soon as it is there."""
-    for result in finished(train, batch):
+    for result in timed_results(train, batch):
         store.save(*result)
 
 
-def tell(context: Context, said: Iterable[Said]) -> None:
+def print_items(context: Context, said: Iterable[PrintItem]) -> None:
     """Print lines and tables."""
     for item in said:
         if isinstance(item, str):

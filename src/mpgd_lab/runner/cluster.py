@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import as_completed
 from typing import Any
 
-from mpgd_lab.runner import ATTEMPTS, Batch, Context, Finished, Train, finished
+from mpgd_lab.runner import ATTEMPTS, Batch, Context, TimedResult, Train, timed_results
 
 
 def on_cluster(context: Context, batches: Sequence[Batch], train: Train) -> Iterator[Batch]:
@@ -35,5 +35,5 @@ def _client(context: Context) -> Any:
     return Client(context.cluster)  # type: ignore[no-untyped-call]
 
 
-def _remote(train: Train, batch: Batch) -> list[Finished]:
-    return list(finished(train, batch))
+def _remote(train: Train, batch: Batch) -> list[TimedResult]:
+    return list(timed_results(train, batch))

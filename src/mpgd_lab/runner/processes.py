@@ -1,4 +1,4 @@
-"""Batches in processes of our own: one that dies costs only its batch, which is tried again."""
+"""Batches in worker processes; the batch of a worker that dies is tried again."""
 
 import os
 import signal
@@ -18,11 +18,11 @@ from mpgd_lab.store import Store
 
 
 class WorkerError(OSError):
-    """Workers died again and again at one batch."""
+    """Workers died repeatedly on one batch."""
 
 
 def in_processes(context: Context, batches: Sequence[Batch], train: Train) -> Iterator[Batch]:
-    """Yield finished batches; every worker is a pool of its own, so that none breaks another."""
+    """Yield finished batches; every worker is its own pool, so that none breaks another."""
     waiting = deque((batch, 1) for batch in batches)
     idle = [_pool() for _ in range(min(context.workers, len(batches)))]
     pools = list(idle)
@@ -31,7 +31,8 @@ def in_processes(context: Context, batches: Sequence[Batch], train: Train) -> It
         while waiting or running:
             while waiting and idle:
                 pool, (batch, attempt) = idle.pop(), waiting.popleft()
-                with _undisturbed():  # a worker that is just being started must not get lost
+                # An interrupt while a worker starts would leave it without a parent.
+                with _signals_deferred():
                     future = pool.submit(_task, train, batch, context.store.folder)
                 running[future] = pool, batch, attempt
             for future in wait(running, return_when=FIRST_COMPLETED).done:
@@ -66,15 +67,16 @@ def _pool() -> ProcessPoolExecutor:
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Put off Ctrl-C and SIGTERM until the block is done.
+def _signals_deferred() -> Iterator[None]:
+    """Defer Ctrl-C and SIGTERM until the end of the block.
 
-    Ctrl-C is caught here, and blocked too: a worker inherits that, so none comes while it imports.
+    Ctrl-C is also blocked: a worker inherits that, so it is not interrupted while it imports.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are the main thread's
         return
-    resource_tracker.ensure_running()  # which would let Ctrl-C through again at its first start
+    # Its first start would unblock Ctrl-C, so it is started before.
+    resource_tracker.ensure_running()
     came: list[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = [signal.signal(number, lambda each, frame: came.append(each)) for number in numbers]
@@ -90,14 +92,14 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _begin() -> None:
-    """Make this process a worker: it has no life without its parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
+    """Initialise a worker: it exits with its parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     signal.signal(signal.SIGTERM, _leave)
     threading.Thread(target=_leave_with_parent, daemon=True).start()
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
-    sys.exit(1)  # an exception, so that a file being written is taken away
+    sys.exit(1)  # an exception, so that a file being written is removed
 
 
 def _leave_with_parent() -> None:
@@ -112,7 +114,7 @@ def _task(train: Train, batch: Batch, folder: Path) -> None:
 
 
 def _stop(pools: Iterable[ProcessPoolExecutor]) -> None:
-    """End our workers at once, also those in the middle of a batch."""
+    """Terminate all workers at once, also in the middle of a batch."""
     for pool in pools:
         processes = list((pool._processes or {}).values())
         for process in processes:

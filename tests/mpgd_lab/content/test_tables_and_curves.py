@@ -6,10 +6,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from mpgd_lab.content.curves import Middle, against_gamma
-from mpgd_lab.content.style import BLUE, GREEN, GREY, ORANGE, color
 from mpgd_lab.content.tables import Setting, scheme_table
 from mpgd_lab.schemes import Scheme
-from mpgd_lab.statistics import Columns
+from mpgd_lab.statistics import Measure
 from mpgd_lab.store import Record, Run
 
 GD, MPGD = Scheme(), Scheme("chaotic", False, 0.6, 0.5)
@@ -26,8 +25,8 @@ def test_one_wild_run_does_not_move_a_median(middle: Middle, most: float) -> Non
     records += [record(MPGD, 9, 900.9), record(GD, 1, 1.0)]
     records += [record(MPGD, 10, float("nan"))]  # it diverged
     ax = Figure().add_subplot()
-    columns = Columns("error", "error", 2, lambda name: "")
-    against_gamma(ax, records, columns, 0.5, "", middle)
+    measure = Measure("error", "error", 2, lambda name: "")
+    against_gamma(ax, records, measure, 0.5, "", middle)
     (line,) = [line for line in ax.get_lines() if line.get_marker() == "o"]
     assert line.get_ydata() == pytest.approx(1.0 if middle == "median" else 90.99)
     assert (ax.get_ylim()[1] < most) == (middle == "median")
@@ -40,16 +39,9 @@ def test_a_row_s_verdict_is_the_sign_of_its_difference(shift: float, word: str) 
     wiggle = [0.1, -0.1, 0.05, -0.05, 0.02, -0.02, 0.01, -0.01]
     records = [record(GD, seed, 1.0) for seed in range(8)]
     records += [record(MPGD, seed, 1.0 + shift + wiggle[seed]) for seed in range(8)]
-    columns = Columns("error", "error", 2, lambda name: "")
-    found = scheme_table("", [Setting("here", records, columns)], "lower")
+    measure = Measure("error", "error", 2, lambda name: "")
+    found = scheme_table("", [Setting("here", records, measure)], "lower")
     descent, ours = found.rows
     assert [cell.word for cell in ours] == [None, None, word, None]
     assert ours[2].order == pytest.approx(shift)
     assert {cell.word for cell in descent} == {None}
-
-
-def test_a_scheme_has_one_colour_whatever_its_gamma() -> None:
-    shades = {color(Scheme("chaotic", False, gamma, 0.5)) for gamma in (0.55, 0.6, 0.7)}
-    assert shades == {BLUE}
-    others = [Scheme("switched", True, 0.6, 0.5), Scheme("released_gaussian"), Scheme()]
-    assert [color(scheme) for scheme in others] == [GREEN, ORANGE, GREY]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mpgd_lab.data import sources as data
-from mpgd_lab.data.archives import contents
+from mpgd_lab.data.safe_archives import contents
 from mpgd_lab.data.sources import DataError, Source
 
 NAME = "numbers.dat"

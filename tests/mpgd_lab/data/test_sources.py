@@ -254,6 +254,12 @@ def test_a_file_that_cannot_be_placed_leaves_no_part(
     assert left(cache) == []
 
 
+def test_without_a_place_for_it_nothing_is_downloaded(cache: Path) -> None:
+    cache.parent.write_text("in the way")
+    with pytest.raises(DataError, match=r"no folder to download it into: .*; set MPGD_CACHE to"):
+        locate(replace(AIRFOIL, address="http://127.0.0.1:1/it.zip"), "airfoil_self_noise.dat")
+
+
 CHILD = """
 import sys
 from dataclasses import replace
@@ -305,12 +311,14 @@ def test_a_named_experiment_downloads_its_data_and_no_name_says_how(
     address, answers = server
     answers["/it.zip"] = sends(zipped(data_folder / "airfoil", AIRFOIL.files))
     ours = replace(AIRFOIL, address=f"{address}/it.zip")
-    study = replace(load("airfoil"), data=(ours,), runs=lambda *size: [], told=lambda records: [])
-    said = study.lacks()
+    study = replace(
+        load("airfoil"), data=(ours,), runs=lambda *size: [], printout=lambda records: []
+    )
+    said = study.reason_to_skip()
     assert said is not None
     for part in ("`mpgd reproduce airfoil` downloads", "sha256 74c75fd7", ours.address, "--data"):
         assert part in said
     monkeypatch.setattr(cli, "load", lambda name: study)
     assert cli.main(["reproduce", "airfoil", "--out", str(tmp_path / "out")]) == cli.OK
     assert left(cache) == ["airfoil_self_noise.dat"]
-    assert study.lacks() is None
+    assert study.reason_to_skip() is None

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from tests.conftest import LEVEL
 
 from mpgd import ChaoticNoise, GaussianNoise
 from mpgd.theory import force_of
 from mpgd.theory.phases.laminar import decay_of
 from mpgd_lab.lab import descent
 from mpgd_lab.lab.landscapes import LANDSCAPES, rastrigin_loss
-from mpgd_lab.lab.settings import SEEN, Settings
+from mpgd_lab.lab.settings import LANDSCAPE_NAMES, Settings
 from mpgd_lab.lab.simulation import make_noise
 from mpgd_lab.studies.compare.functions import Rastrigin
 from mpgd_lab.studies.valley import training as valley
+from tests.conftest import LEVEL
 
 Array = NDArray[np.float64]
 SMALL = Settings(gamma=0.6, beta=0.5, seed=7, steps=300, force=0.183, decay=0.0733)
@@ -39,7 +39,7 @@ def by_hand(settings: Settings, v1: Array, v2: Array, run: int) -> Array:
     return np.stack(path)
 
 
-@pytest.mark.parametrize("landscape", SEEN)
+@pytest.mark.parametrize("landscape", LANDSCAPE_NAMES)
 @pytest.mark.parametrize("scheme", ["plain", "symmetric", "product"])
 def test_descent_is_the_formula(scheme: str, landscape: str) -> None:
     settings = replace(SMALL, scheme=scheme, steps=60, landscape=landscape)
@@ -101,7 +101,7 @@ def test_rastrigin_is_the_function_divided_by_twenty() -> None:
     np.testing.assert_allclose(land.watched(x), rastrigin_loss(x).sum(-1))
 
 
-@pytest.mark.parametrize("landscape", SEEN)
+@pytest.mark.parametrize("landscape", LANDSCAPE_NAMES)
 @pytest.mark.parametrize("force", [0.0, 0.2, 2.0, 6.0])
 def test_the_frame_holds_every_way_that_does_not_run_off(landscape: str, force: float) -> None:
     found = descent.descent(Settings(landscape=landscape, force=force, decay=0.0, steps=400))

@@ -17,10 +17,10 @@ import tracemalloc
 from contextlib import ExitStack, closing, suppress
 
 import pytest
-from tests.conftest import hear_interrupts
 
 from mpgd import ChaoticNoise
 from mpgd_lab.lab.server import ENDPOINTS, MOST, Lab, make_server
+from tests.conftest import hear_interrupts
 
 COMMAND = [sys.executable, "-m", "mpgd_lab.cli", "lab", "--no-browser"]
 
@@ -203,7 +203,7 @@ def test_fifty_browsers_may_knock_at_once(lab: Lab) -> None:
 
 
 def test_requests_leave_nothing_in_memory(lab: Lab) -> None:
-    """`python -m tests.attack` asks ten thousand times."""
+    """`python -m tools.attack` asks ten thousand times."""
     ask(lab, 100)
     gc.collect()
     tracemalloc.start()

@@ -9,15 +9,15 @@ from itertools import cycle
 from pathlib import Path
 
 import pytest
-from tests import results
-from tests.results import PARTS
 
 from mpgd_lab import report
 from mpgd_lab.content.blocks import Finding, Findings, Plate, Section, panel
-from mpgd_lab.report.summary import answer, claims, conclusions, counted_apart
+from mpgd_lab.report.summary import answer, collect_claims, conclusions, counted_apart
 from mpgd_lab.store import Run, Store
 from mpgd_lab.studies.airfoil import runs as airfoil
 from mpgd_lab.studies.ecg import runs as ecg
+from tests import results
+from tests.results import PARTS
 
 HOSTILE = "<script>alert(1)</script> [x](javascript:y) `code` a|b *bold*"
 AIRFOIL = {"test_rmse": 0.4, "gap": 0.1, "released_gap": 0.1}
@@ -196,7 +196,7 @@ def test_conclusions_count_what_the_paper_states() -> None:
         Finding("B", "as printed", "", "undecided", "", "stated"),
         Finding("C", "on digits", "", "supported", ""),
     )
-    found = claims([Section("noise", "", (Findings("", items),))])
+    found = collect_claims([Section("noise", "", (Findings("", items),))])
     assert conclusions(found) == (
         "Of 3 comparisons tested as the paper states them: 1 supported, 1 contradicted, 1 "
         "undecided. With an error of the text put right, of 1 comparison: 1 supported. 1 more "
@@ -211,19 +211,22 @@ def test_conclusions_count_what_the_paper_states() -> None:
 def test_settings_that_are_not_the_papers_are_named_and_not_counted() -> None:
     stated = Finding("MPGD is better", "as the text says", "", "contradicted", "", "stated")
     items = (stated, replace(stated, setting="random splits", word="supported", basis="elsewhere"))
-    found = claims([Section("airfoil", "", (Findings("", items),))])
+    found = collect_claims([Section("airfoil", "", (Findings("", items),))])
     said = conclusions(found)[0]
     assert said.startswith("Of 1 comparison tested as the paper states them: 1 contradicted. Nor")
-    assert "Nor are" not in conclusions(claims([Section("", "", (Findings("", items[:1]),))]))[0]
+    assert (
+        "Nor are"
+        not in conclusions(collect_claims([Section("", "", (Findings("", items[:1]),))]))[0]
+    )
 
 
 def test_a_comparison_under_two_protocols_is_said_to_be_counted_twice() -> None:
     stated = Finding("MPGD is better", "as the text says", "", "contradicted", "", "stated")
     items = (stated, replace(stated, setting="corrected", basis="corrected"))
-    found = claims([Section("airfoil", "", (Findings("", items),))])
+    found = collect_claims([Section("airfoil", "", (Findings("", items),))])
     assert "better, each to the letter and with corrected signs, none hold" in answer(found)
     assert counted_apart(found).startswith("The sentence at the top counts 2: those in which")
-    alone = claims([Section("airfoil", "", (Findings("", items[:1]),))])
+    alone = collect_claims([Section("airfoil", "", (Findings("", items[:1]),))])
     assert "to the letter" not in answer(alone)
     assert counted_apart(alone) == ""
 
@@ -257,7 +260,7 @@ def test_the_title_s_question_is_answered_in_one_sentence(words: list[str], said
         Finding("MPGD is better on digits", "on digits", "", "supported", ""),
     ]
     own = items if words else items[1:]
-    found = answer(claims([Section("noise", "", (Findings("", tuple(own)),))]))
+    found = answer(collect_claims([Section("noise", "", (Findings("", tuple(own)),))]))
     assert re.match(said, found)
     assert found.count(".") == 1
     assert found.endswith("as the authors' scripts ran, 1 of 1.") == (

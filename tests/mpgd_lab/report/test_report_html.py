@@ -11,8 +11,6 @@ from typing import Any, get_args
 
 import pytest
 import torch
-from tests import results
-from tests.results import PARTS
 
 from mpgd_lab import report
 from mpgd_lab.content import blocks as content
@@ -22,6 +20,8 @@ from mpgd_lab.studies.airfoil import runs as airfoil
 from mpgd_lab.studies.cifar10 import runs as cifar10
 from mpgd_lab.studies.cifar10.checkpoint import Checkpoint, Progress
 from mpgd_lab.studies.ecg import runs as ecg
+from tests import results
+from tests.results import PARTS
 
 GOING_ON = next(
     task
@@ -100,16 +100,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def written(folder: Path) -> report.Written:
+def written(folder: Path) -> report.WrittenReport:
     return report.write(folder, folder / "report.html")
 
 
 @pytest.fixture(scope="module")
-def page(written: report.Written) -> Page:
+def page(written: report.WrittenReport) -> Page:
     return Page(written.file.read_text(encoding="utf-8"))
 
 
-def test_every_section_has_something_to_show(written: report.Written, page: Page) -> None:
+def test_every_section_has_something_to_show(written: report.WrittenReport, page: Page) -> None:
     assert written.missing == ()
     assert {"summary", "runs", *PARTS, "unfinished", "files"} <= set(page.all("id"))
     assert written.file.stat().st_size < 8e6
@@ -150,21 +150,21 @@ def test_ids_are_unique_and_every_link_leads_somewhere(page: Page) -> None:
     ],
 )
 def test_files_that_are_no_results_are_named(
-    written: report.Written, page: Page, name: str, why: str
+    written: report.WrittenReport, page: Page, name: str, why: str
 ) -> None:
     assert name in written.unusable
     assert re.search(re.escape(name) + r"\s*" + re.escape(why), page.text)
 
 
 def test_what_a_killed_writer_left_is_no_unusable_result(
-    written: report.Written, page: Page
+    written: report.WrittenReport, page: Page
 ) -> None:
     assert not [name for name in written.unusable if name.endswith(".tmp")]
     assert ".tmp" not in page.text
 
 
 def test_a_run_with_a_checkpoint_is_unfinished_not_unusable(
-    written: report.Written, page: Page
+    written: report.WrittenReport, page: Page
 ) -> None:
     assert not [name for name in written.unusable if GOING_ON.key in name]
     assert re.search(
@@ -213,12 +213,13 @@ def every_block(text: Texts) -> tuple[content.Block, ...]:
     """Return a block of each kind, short and long, drawn and not, whose every text is its own."""
     cell, column = content.Cell, content.Column
     rows = tuple(
-        (cell(text()), cell(text(), 1.0), cell(text(), word=text())) for _ in range(content.FEW + 1)
+        (cell(text()), cell(text(), 1.0), cell(text(), word=text()))
+        for _ in range(content.SHORT_TABLE + 1)
     )
     columns = (column(text()), column(text()), column(text(), text()))
     findings = (
         content.Finding(text(), text(), text(), word, text())
-        for word in content.WORDS * content.FEW
+        for word in content.WORDS * content.SHORT_TABLE
     )
     reason = text()
 

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests import results
 
 from mpgd_lab import report
 from mpgd_lab.catalogue import catalogue
-from mpgd_lab.report import shelf
+from mpgd_lab.report import store_contents
 from mpgd_lab.store import Run, Store
 from mpgd_lab.studies.cifar10 import runs as cifar10
 from mpgd_lab.studies.valley import runs as valley
+from tests import results
 
 HUGE = 10**400
 TICKED = "evil`\n\n<script>alert(1)</script>\n\n`x"
@@ -47,8 +47,8 @@ def runs(store: Store) -> dict[str, list[Run]]:
     return held
 
 
-def read(folder: Path) -> shelf.Shelf:
-    return shelf.read(folder, catalogue())
+def read(folder: Path) -> store_contents.StoreContents:
+    return store_contents.read(folder, catalogue())
 
 
 def spoil(store: Store, run: Run, change: dict[str, Any]) -> Path:
@@ -61,7 +61,7 @@ def spoil(store: Store, run: Run, change: dict[str, Any]) -> Path:
     return path
 
 
-ODD: list[tuple[str, dict[str, Any], str]] = [
+RECORD_ERRORS: list[tuple[str, dict[str, Any], str]] = [
     ("valley", {"metrics": {}}, "corrupt: trace missing in its metrics"),
     ("valley", {"metrics": None}, "corrupt: metrics must be names with values"),
     ("valley", {"metrics": [1.0]}, "corrupt: metrics must be names with values"),
@@ -90,7 +90,7 @@ ODD: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "change", "reason"), ODD)
+@pytest.mark.parametrize(("kind", "change", "reason"), RECORD_ERRORS)
 def test_an_odd_record_is_set_apart_and_no_other(
     store: Store, kind: str, change: dict[str, Any], reason: str
 ) -> None:
@@ -107,7 +107,7 @@ def test_a_page_of_a_store_with_every_oddity_names_them(store: Store, ending: st
     held = runs(store)
     names = [
         spoil(store, held[kind].pop(), change).name
-        for kind, change, _ in ODD
+        for kind, change, _ in RECORD_ERRORS
         if kind != "noise sums"
     ]
     os.mkfifo(store.folder / "pipe.json")

@@ -11,8 +11,8 @@ from mpgd_lab import report
 from mpgd_lab.catalogue import catalogue
 from mpgd_lab.content.blocks import Cell, Column, Finding, Findings, Section, Table, Text
 from mpgd_lab.report.markdown import section_parts, table_parts
-from mpgd_lab.report.page import shown
-from mpgd_lab.report.pages import outcome
+from mpgd_lab.report.markdown_folder import outcome
+from mpgd_lab.report.page import studies_with_section
 from mpgd_lab.store import Store
 from mpgd_lab.studies.airfoil import runs as airfoil
 
@@ -37,7 +37,7 @@ def test_a_study_with_records_has_a_page_and_the_index_leads_to_it(pages: Path) 
     claims = [line for line in index.split("## Every claim")[1].splitlines() if line[:2] == "| "]
     assert len(claims) > 2
     assert all("](airfoil.md) |" in line for line in claims[2:])
-    others = [study.name for study in shown(catalogue()) if study.name != "airfoil"]
+    others = [study.name for study in studies_with_section(catalogue()) if study.name != "airfoil"]
     assert not [name for name in others if f"(`mpgd reproduce {name}" not in index]
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import torch
 
-from mpgd_lab.banks.bank import perturbations
 from mpgd_lab.batched_training import Result
+from mpgd_lab.perturbations.batched import perturbations
 from mpgd_lab.runner import Context, complete
 from mpgd_lab.store import Run
 from mpgd_lab.studies.valley import runs as valley

@@ -19,11 +19,11 @@ from typing import Any
 
 import pytest
 import torch
-from tests.experiments.runner import killable
 
 import mpgd
 from mpgd_lab.runner import Context, complete
 from mpgd_lab.store import Store
+from tests.mpgd_lab.runner import killable
 
 Table = dict[str, dict[str, Any]]
 

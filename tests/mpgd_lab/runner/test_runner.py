@@ -16,8 +16,6 @@ from typing import Any
 
 import pytest
 import torch
-from tests.conftest import hear_interrupts
-from tests.mpgd_lab.spoken import Spoken
 
 from mpgd_lab.batched_training import Result
 from mpgd_lab.runner import Context, complete, processes, split
@@ -27,6 +25,8 @@ from mpgd_lab.studies.digits import runs as digits
 from mpgd_lab.studies.digits import training as digits_training
 from mpgd_lab.studies.valley import runs as valley
 from mpgd_lab.studies.valley import training
+from tests.conftest import hear_interrupts
+from tests.mpgd_lab.spoken import Spoken
 
 SEEDS = (1, 2)
 Table = dict[str, dict[str, Any]]
@@ -319,7 +319,7 @@ def test_a_training_that_forgets_a_run_is_an_error(tmp_path: Path) -> None:
 
 
 def start_undisturbed(command: list[str], started: list[str]) -> None:
-    with processes._undisturbed():
+    with processes._signals_deferred():
         os.kill(os.getpid(), signal.SIGINT)
         started.append(subprocess.check_output(command, text=True))
 

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from mpgd.limits.flows import CouplingLike, as_coupling
+from mpgd.limits.couplings import CouplingLike, as_coupling
 from mpgd.limits.paths.checks import Array, checked_path, checked_times
 from mpgd.parameters import check_integer, check_positive
 

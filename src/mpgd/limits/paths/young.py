@@ -77,7 +77,7 @@ def young_integral(y: ArrayLike, x: ArrayLike) -> Array:
     if not np.isfinite(matrices).all():
         raise ValueError(f"y must be finite, got {float(given[~np.isfinite(given)][0])!r}")
     middle = 0.5 * (matrices[1:] + matrices[:-1])
-    steps = np.einsum("ted,td->te", middle, np.diff(x_path, axis=0))
+    steps = np.einsum("tij,tj->ti", middle, np.diff(x_path, axis=0))
     path = np.vstack([np.zeros((1, steps.shape[1])), np.cumsum(steps, axis=0)])
     return path[:, 0] if plain else path
 

@@ -1,4 +1,4 @@
-"""The displacement x <- x + (n - m x) of a group's parameters, before the optimizer's own step.
+"""The displacement x <- (x - m x) + n of a group's parameters, before the optimizer's own step.
 
     reference   plain torch operations, on any device and for any noise: the truth
     rows        parameters as rows of integers, for the kernels

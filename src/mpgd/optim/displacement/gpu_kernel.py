@@ -10,7 +10,7 @@ one compiled kernel serves all steps and all learning rates.
 
     head    numbers as the bits of float32: the shared m, strength times c0 and c1 of both drivers;
             then each driver's threshold, sign mask and largest magnitude
-    row     the fields of `mpgd.optim.displacement.rows.Row`
+    row     the fields of `mpgd.noise.engines.cpu.Row`
 
 Programs find their work in a map from the program's number to (row, block of the row). So tensors
 of any lengths share a launch, and a program never works on two of them.
@@ -184,9 +184,8 @@ def displace_rows(
     if draws_n:
         n = _term(head, row, at, inside, table1, 1, twins, normal_n)
     if draws_m or has_shared:
-        shift = m * x
-        x = x + (n - shift if draws_n else -shift)
-    else:
+        x = x - m * x
+    if draws_n:
         x = x + n
     tl.store(x_at, _rounded(x, kind), mask=inside)
 

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mpgd.noise.driver import Driver, outside_modes
-from mpgd.optim.displacement.rows import Numbers, Row, both_drivers, scaled_values
+from mpgd.noise.engines.cpu import Row
+from mpgd.optim.displacement.rows import Numbers, both_drivers, scaled_values
 from mpgd.optim.settings import Settings
 
 

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from torch.autograd.graph import increment_version
 
 from mpgd.noise.driver import Driver
-from mpgd.noise.engines import FLOATS, kernel_for
+from mpgd.noise.engines import FLOATS, cpu, kernel_for
+from mpgd.noise.engines.cpu import Row, Term
 from mpgd.optim.displacement.target import Target
 from mpgd.optim.distributed import are_overlapping
 from mpgd.optim.settings import TWIN, Settings
@@ -24,32 +25,6 @@ from mpgd.optim.settings import TWIN, Settings
 _PLAIN: Final = (Tensor, nn.Parameter)
 
 Scales = tuple[float, float]
-
-
-class Row(NamedTuple):
-    """A parameter as the kernel sees it; the order of the fields is that of its columns.
-
-    Attributes:
-        x: the address of its first element.
-        orbit0: the address of the orbit of driver 0, the multiplicative one; 0 if it is not used.
-        orbit1: of the additive one.
-        orbit2: of the twin of driver 0.
-        orbit3: of the twin of driver 1.
-        length: how many elements it has.
-        offset: the index of its first element in the whole tensor.
-        key: the hash of (seed, ordinal).
-        step: the number of the step.
-    """
-
-    x: int
-    orbit0: int
-    orbit1: int
-    orbit2: int
-    orbit3: int
-    length: int
-    offset: int
-    key: int
-    step: int
 
 
 class Numbers(NamedTuple):
@@ -91,12 +66,22 @@ def displace(
 
             launch(lines, dtype, device, settings, numbers)
         else:
-            from mpgd.optim.displacement.cpu import run
-
-            run(lines, dtype, settings, numbers)
+            m, n = _terms(settings, numbers)
+            cpu.displace(lines, dtype, m, n, twins=settings.twins)
     if changed:
         increment_version(changed)  # autograd saw nothing of it
     return rest
+
+
+def _terms(settings: Settings, numbers: Numbers) -> tuple[Term | None, Term | None]:
+    """Return m and n for the CPU's kernel; None for a noise that is not in use."""
+    m, n = (
+        Term(driver, scale) if size else None
+        for driver, scale, size in zip(
+            settings.drivers, numbers.scales, settings.sizes, strict=True
+        )
+    )
+    return (m if numbers.shared is None else Term(None, numbers.shared)), n
 
 
 def _row(target: Target, settings: Settings, floats: tuple[torch.dtype, ...]) -> Row | None:

@@ -11,7 +11,7 @@ runs. A learning rate that is a tensor is an argument, because a graph may chang
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from itertools import count
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -20,16 +20,16 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from mpgd.optim.diagnostics import SIZES
 from mpgd.optim.displacement import displace as apply
 from mpgd.optim.displacement import next_shared
 from mpgd.optim.displacement.target import Target
 from mpgd.optim.distributed import local, place_of
 from mpgd.optim.settings import check_learning_rate
-from mpgd.optim.state import ELEMENTS, SCALARS, State, is_complete
+from mpgd.optim.state import ELEMENTS, SCALARS, State, cut_phases
 
 OPTIMIZERS: Final[WeakValueDictionary[int, Optimizer]] = WeakValueDictionary()
 _numbers = count()
-_LEADING: Final = ("shared_step", *SCALARS)
 # Addresses and the step differ at every call, so no CUDA graph may hold one.
 _TAGS: Final = [tag] if (tag := getattr(torch.Tag, "cudagraph_unsafe", None)) else []
 
@@ -41,36 +41,53 @@ def register(optimizer: Optimizer) -> int:
     return number
 
 
+@torch.no_grad()
+def step(optimizer: Any, closure: Callable[[], Any] | None) -> Any:
+    """Take a step under torch.compile: one operator displaces, the inner step is traced."""
+    if any(group[optimizer._prefix + "rounding"] != "nearest" for group in optimizer.param_groups):
+        return optimizer._untraced_step(closure)
+    loss = None
+    if closure is not None:
+        with torch.enable_grad():
+            loss = closure()
+    for number in range(len(optimizer.param_groups)):
+        displace(optimizer, number)
+    hooked = optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks
+    if optimizer._bare is not None and not hooked:
+        type(optimizer)._bare(optimizer)
+    else:
+        optimizer._inner_step()
+    return loss
+
+
 def displace(optimizer: Any, number: int) -> None:
     """Hand the tensors of a group to the operator; a compiler traces this."""
     group, states = optimizer.param_groups[number], optimizer._orbits
-    if not group["params"]:
+    if not any([p in states for p in group["params"]]):
+        if not any([group[optimizer._prefix + name] for name in SIZES]):
+            return
+        optimizer._fit()  # a size was raised
+    places = [
+        place for place, p in enumerate(group["params"]) if p.grad is not None and p in states
+    ]
+    if not places:
         return
-    places = [place for place, p in enumerate(group["params"]) if p.grad is not None]
     params = [group["params"][place] for place in places]
-    given = [states.get(p, {}) for p in params]
-    leader = states.get(group["params"][0], {})
+    leader = states[group["params"][0]]
     displace_group(
         [local(p) for p in params],
-        [local(state[name]) for state in given for name in ELEMENTS if name in state],
-        [state["step"] for state in given if "step" in state],
-        [leader[name] for name in _LEADING if name in leader],
+        [local(states[p][name]) for p in params for name in states[p] if name in ELEMENTS],
+        [states[p]["step"] for p in params],
+        [leader[name] for name in _shared_names(leader)],
         group["lr"] if isinstance(group["lr"], Tensor) else None,
         places,
-        [_mask(state, (*ELEMENTS, "step")) for state in given],
-        _mask(leader, _LEADING),
         optimizer._number,
         number,
     )
 
 
-def _mask(state: State, names: tuple[str, ...]) -> int:
-    """Return which of some entries a state has, as bits."""
-    return sum([1 << k for k, name in enumerate(names) if name in state])
-
-
-def _named(mask: int, names: tuple[str, ...], tensors: Iterator[Tensor]) -> dict[str, Tensor]:
-    return {name: next(tensors) for k, name in enumerate(names) if mask >> k & 1}
+def _shared_names(leader: State) -> list[str]:
+    return [name for name in ("shared_step", *SCALARS) if name in leader]
 
 
 @torch.library.custom_op(
@@ -83,28 +100,12 @@ def displace_group(
     shared: list[Tensor],
     lr: Tensor | None,
     places: list[int],
-    given: list[int],
-    given_shared: int,
     number: int,
     group_number: int,
 ) -> None:
     """Displace local parts of parameters and advance their drivers, step counts included.
 
-    What a graph hands over may be copies of the tensors in the optimizer's states, which it writes
-    back; so these are worked on. Drivers that a setting asks for since it was compiled are made
-    here, and the next call compiles anew.
-
-    Args:
-        xs: local parts of the parameters that have a gradient.
-        orbits: their orbits.
-        steps: their step counts.
-        shared: the step count and the orbits of the group's shared driver.
-        lr: the learning rate, if it is a tensor.
-        places: the parameters' numbers in the group.
-        given: of each, which entries are among ``orbits`` and ``steps``, see `_mask`.
-        given_shared: which entries ``shared`` are.
-        number: of the optimizer.
-        group_number: of the group.
+    ``places`` are the parameters' numbers in the group.
     """
     optimizer: Any = OPTIMIZERS[number]
     group = optimizer.param_groups[group_number]
@@ -112,23 +113,27 @@ def displace_group(
     eta = float(check_learning_rate(group["lr"] if lr is None else lr))
     if not settings.is_perturbed or not eta:
         return
-    states = optimizer._orbits
-    if not is_complete(group, settings, states):
+    states, first = optimizer._orbits, group["params"][0]
+    params = [group["params"][place] for place in places]
+    names = [[name for name in states[p] if name in ELEMENTS] for p in params]
+    leader = dict(zip(_shared_names(states[first]), shared, strict=True))
+    has_changed = optimizer._cache.has_changed
+    if has_changed:  # drivers that are new are not among the arguments
         optimizer._fit()
-    leader = {**states[group["params"][0]], **_named(given_shared, _LEADING, iter(shared))}
+        leader = {**{name: states[first][name] for name in _shared_names(states[first])}, **leader}
+        cut_phases(leader, settings)
     m = next_shared(leader, settings)
-    words, counts, targets, counted = iter(orbits), iter(steps), [], []
-    for place, x, mask in zip(places, xs, given, strict=True):
-        p = group["params"][place]
-        own = {**states[p], **_named(mask, ELEMENTS, words)}
-        own |= _named(mask >> len(ELEMENTS), ("step",), counts)
-        used = {k: local(own[name]) for name, _, k in settings.orbits}
+    targets, words = [], iter(orbits)
+    for p, x, step, known in zip(params, xs, steps, names, strict=True):
+        own = {name: next(words) for name in known}
+        if has_changed:
+            own = {**{n: local(y) for n, y in states[p].items() if n in ELEMENTS}, **own}
+            cut_phases(own, settings)
+        used = {k: own[name] for name, _, k in settings.orbits}
         key = optimizer._key_of(p, settings)
-        targets.append(Target(x, place_of(p), key, int(own["step"]), used))
-        counted.append(own["step"])
-    if targets:
-        apply(targets, settings, eta, m)
-        torch._foreach_add_(counted, 1)
+        targets.append(Target(x, place_of(p), key, int(step), used))
+    apply(targets, settings, eta, m)
+    torch._foreach_add_(steps, 1)
 
 
 @displace_group.register_fake

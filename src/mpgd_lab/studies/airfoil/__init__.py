@@ -17,23 +17,21 @@ Both protocols start a run with seed s from the same net, torch's float32 one af
 Reference: Lim, Wan & Simsekli (2022), Section 5.2 and Appendix F.2.
 """
 
-from mpgd_lab.catalogue import PROTOCOLS
 from mpgd_lab.data.sources import AIRFOIL
-from mpgd_lab.experiment import Experiment, Part
+from mpgd_lab.experiment import Experiment, SectionSpec
 from mpgd_lab.schema import Needs
 from mpgd_lab.studies.airfoil.runs import COMPARISON, tasks
 from mpgd_lab.studies.airfoil.section import blocks
-from mpgd_lab.studies.airfoil.training import largest, train
+from mpgd_lab.studies.airfoil.training import max_batch, train
 
 EXPERIMENT = Experiment(
     name="airfoil",
     runs=tasks,
     train=train,
-    told=COMPARISON.told,
+    printout=COMPARISON.printout,
     needs=lambda run: Needs(metrics=("test_rmse", "gap", "released_gap")),
-    protocols=PROTOCOLS,
-    section=Part("Airfoil self-noise", blocks, place=4),
+    section=SectionSpec("Airfoil self-noise", blocks, place=4),
     data=(AIRFOIL,),
-    largest=largest,
+    max_batch=max_batch,
     seconds=0.43,
 )

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from mpgd_lab.banks.released import SWITCHES
 from mpgd_lab.content.tables import Comparison
+from mpgd_lab.perturbations.released import SWITCHES
 from mpgd_lab.schemes import PLAIN, SCRIPTED, SYMMETRIC, Scheme, chaotic, mpgd, runs_of
-from mpgd_lab.statistics import Columns, column, grouped
+from mpgd_lab.statistics import Measure, grouped, printed_column
 from mpgd_lab.store import Record, Run
 
 GAMMAS: Final = (0.55, 0.6, 0.65, 0.7)
@@ -55,10 +55,10 @@ def tasks(protocol: str, seeds: Sequence[int], steps: int = FIXED["steps"]) -> l
     claims something are also run on random splits, one for each seed.
     """
     fixed = FIXED | {"steps": steps}
-    found = runs_of("airfoil", protocol, schemes(protocol), seeds, fixed)
+    runs = runs_of("airfoil", protocol, schemes(protocol), seeds, fixed)
     for seed in seeds if protocol != "released" else ():
-        found += runs_of("airfoil", protocol, claimed(protocol), [seed], fixed | {"split": seed})
-    return found
+        runs += runs_of("airfoil", protocol, claimed(protocol), [seed], fixed | {"split": seed})
+    return runs
 
 
 def schemes(protocol: str) -> list[Scheme]:
@@ -105,12 +105,12 @@ def _released() -> list[Scheme]:
     ]
 
 
-def measures(protocol: str) -> tuple[Columns, ...]:
+def measures(protocol: str) -> tuple[Measure, ...]:
     """Return what a protocol's tables show; the scripts' gap is another quantity."""
     gap = "released_gap" if protocol == "released" else "gap"
     return (
-        Columns("test_rmse", "test RMSE", 4, column(PRINTED, 0), "lower", "test RMSE"),
-        Columns(gap, "RMSE gap", 4, column(PRINTED, 1), "lower", "gap"),
+        Measure("test_rmse", "test RMSE", 4, printed_column(PRINTED, 0), "lower", "test RMSE"),
+        Measure(gap, "RMSE gap", 4, printed_column(PRINTED, 1), "lower", "gap"),
     )
 
 

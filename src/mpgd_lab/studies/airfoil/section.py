@@ -5,19 +5,19 @@ from dataclasses import replace
 from typing import Final
 
 from mpgd_lab.content.blocks import Block, Panel, Plate, Table, Text, panel
-from mpgd_lab.content.choose import commonest
 from mpgd_lab.content.curves import Middle, against_gamma
 from mpgd_lab.content.findings import (
     PROTOCOLS,
     ByProtocol,
     finished,
-    judged,
     settings,
     unfinished,
+    verdict_blocks,
     without_text,
 )
+from mpgd_lab.content.selection import most_common
 from mpgd_lab.content.tables import Setting, scheme_table
-from mpgd_lab.statistics import Columns
+from mpgd_lab.statistics import Measure
 from mpgd_lab.store import Record
 from mpgd_lab.studies.airfoil.runs import CLAIMED, COMPARISON, is_random, measures, tasks
 
@@ -39,16 +39,16 @@ CAPTIONS: Final = (
 
 def blocks(records: Sequence[Record]) -> list[Block]:
     """Return what the section shows."""
-    every = finished(commonest(records, "steps"), tasks)
-    held = {name: [r for r in own if not is_random(r.run)] for name, own in every.items()}
-    held = {name: own for name, own in held.items() if own}
+    every = finished(most_common(records, "steps"), tasks)
+    groups = {name: [r for r in own if not is_random(r.run)] for name, own in every.items()}
+    groups = {name: own for name, own in groups.items() if own}
     splits = {
         f"{PROTOCOLS[name]}, random splits": own
         for name in every
         if (own := [r for r in every[name] if is_random(r.run)])
     }
     return [
-        *unfinished("airfoil", held, tasks),
+        *unfinished("airfoil", groups, tasks),
         Text(
             "A 5-16-1 ReLU net, full batch, 3000 steps. As the scripts ran, descent and Gaussian "
             "noise come out as printed within 0.0003 on a CPU with AVX-512 (on one without, "
@@ -61,22 +61,22 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             "has also a random split of its own, for the rows with β = 0.5."
         ),
         *without_text("airfoil", records),
-        *judged(held | splits, HEADLINES, COMPARISON, splits),
+        *verdict_blocks(groups | splits, HEADLINES, COMPARISON, splits),
         Plate(
             "airfoil",
             "At β = 0.5. As the text says and with corrected signs, medians and where the middle "
             "half of the seeds is: a few runs end so far off that they alone would make the mean, "
             "which the tables have. As the scripts ran, means with 95 % intervals. Open diamonds "
             "are the paper's means, left out beside the true gap, which is another quantity.",
-            tuple(_panels(held)),
+            tuple(_panels(groups)),
             legend=True,
         ),
-        *(_table(k, settings(held, _measure(k))) for k in (0, 1)),
+        *(_table(k, settings(groups, _measure(k))) for k in (0, 1)),
         *(_table(k, _on_splits(splits, k), "; random splits") for k in (0, 1) if splits),
     ]
 
 
-def _measure(k: int) -> dict[str, Columns]:
+def _measure(k: int) -> dict[str, Measure]:
     return {name: measures(name)[k] for name in PROTOCOLS}
 
 
@@ -89,13 +89,13 @@ def _on_splits(splits: ByProtocol, k: int) -> list[Setting]:
     return [Setting(title, own, measures(own[0].run.protocol)[k]) for title, own in splits.items()]
 
 
-def _panels(held: ByProtocol) -> Iterator[Panel]:
-    for protocol, own in held.items():
+def _panels(groups: ByProtocol) -> Iterator[Panel]:
+    for protocol, own in groups.items():
         error, gap = measures(protocol)
         if protocol != "released":  # the paper's gap is another quantity
             gap = replace(gap, printed=lambda name: "")
-        for column in (error, gap):
-            title = f"{column.title}, {PROTOCOLS[protocol]}"
-            alt = f"{column.title} against γ at β = 0.5, {PROTOCOLS[protocol]}."
-            drawn = (own, column, CLAIMED, title, MIDDLES[protocol])
+        for measure in (error, gap):
+            title = f"{measure.title}, {PROTOCOLS[protocol]}"
+            alt = f"{measure.title} against γ at β = 0.5, {PROTOCOLS[protocol]}."
+            drawn = (own, measure, CLAIMED, title, MIDDLES[protocol])
             yield panel(alt, against_gamma, *drawn)

@@ -10,16 +10,16 @@ from mpgd_lab.batched_training import Problem, Result
 from mpgd_lab.batched_training import train as train_nets
 from mpgd_lab.data.sources import AUTHORS, Split
 from mpgd_lab.data.sources import airfoil as load_split
-from mpgd_lab.experiment import LARGEST
+from mpgd_lab.experiment import MAX_BATCH
 from mpgd_lab.nets.layout import Layout, mean_square
 from mpgd_lab.schemes import is_scripted
 from mpgd_lab.store import Run
 from mpgd_lab.studies.airfoil.runs import FIXED, is_random
 
 
-def largest(task: Run) -> int:
+def max_batch(task: Run) -> int:
     """Return how many runs may be trained with this one."""
-    return 1 if is_scripted(task) else LARGEST
+    return 1 if is_scripted(task) else MAX_BATCH
 
 
 def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:

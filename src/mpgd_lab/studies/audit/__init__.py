@@ -3,7 +3,7 @@
 A case is one row of an experiment's tables. From its runs under protocol ``corrected`` one
 deviation is switched on at a time, with the same seeds; the last line is protocol ``released``: all
 of them together. ``control`` is no deviation but a check of the method, the corrected noise drawn
-by other means, which ought to make no difference. `audit.compared` says what is compared.
+by other means, which ought to make no difference. `audit.case_comparison` says what is compared.
 
 A deviation is tried on the rows it concerns: of the noise, on plain and symmetric MPGD; those that
 mean something for descent or for a Gaussian, on them too. On ECG5000 the net has the two hidden
@@ -12,24 +12,22 @@ layers of the printed numbers, and the text's one layer is a line.
 Reference: Lim, Wan & Simsekli (2022), Section 5 and Appendix F, and the scripts released with it.
 """
 
-from mpgd_lab.catalogue import PROTOCOLS
-from mpgd_lab.experiment import Experiment, Part
-from mpgd_lab.studies.audit.compared import told
-from mpgd_lab.studies.audit.runs import STUDIES, needs, wanted
+from mpgd_lab.experiment import Experiment, SectionSpec
+from mpgd_lab.studies.audit.case_comparison import printout
+from mpgd_lab.studies.audit.runs import STUDIES, needs, select_runs
 from mpgd_lab.studies.audit.runs import all_tasks as tasks
 from mpgd_lab.studies.audit.section import blocks
-from mpgd_lab.studies.audit.training import largest, train
+from mpgd_lab.studies.audit.training import max_batch, train
 
 EXPERIMENT = Experiment(
     name="audit",
     runs=tasks,
     train=train,
-    told=told,
+    printout=printout,
     needs=needs,
-    protocols=PROTOCOLS,
-    section=Part("The audit", blocks, tuple(STUDIES), place=8),
-    also=tuple(source for study in STUDIES.values() for source in study.experiment.data),
-    largest=largest,
-    wanted=wanted,
+    section=SectionSpec("The audit", blocks, tuple(STUDIES), place=8),
+    optional_data=tuple(source for study in STUDIES.values() for source in study.experiment.data),
+    max_batch=max_batch,
+    select_runs=select_runs,
     seconds=0.4,
 )

@@ -1,6 +1,6 @@
 """What the authors' scripts do otherwise than the paper's text says: names, and runs that do it.
 
-Deviations of the noise are switches of `banks.released`, those of the valley are in
+Deviations of the noise are switches of `perturbations.released`, those of the valley are in
 `valley.switches`. The others change a net's run here.
 """
 
@@ -10,7 +10,7 @@ from math import sqrt
 from typing import Any, Final
 
 from mpgd.noise import ChaoticNoise
-from mpgd_lab.banks.released import SWITCHES
+from mpgd_lab.perturbations.released import SWITCHES
 from mpgd_lab.store import Run
 from mpgd_lab.studies.airfoil.runs import RELEASED_LOWER
 from mpgd_lab.studies.ecg.runs import DEPTHS

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
-from mpgd_lab.banks.released import SWITCHES
 from mpgd_lab.experiment import Experiment
+from mpgd_lab.perturbations.released import SWITCHES
 from mpgd_lab.runner import Context
 from mpgd_lab.schema import Needs
 from mpgd_lab.schemes import Scheme
-from mpgd_lab.statistics import Columns
+from mpgd_lab.statistics import Measure
 from mpgd_lab.store import Run
 from mpgd_lab.studies import airfoil, ecg, valley
 from mpgd_lab.studies.airfoil.runs import is_random
@@ -57,7 +57,7 @@ class Study:
 
     experiment: Experiment  # what it is
     tasks: Tasks
-    metrics: tuple[Columns, ...]  # what is shown
+    metrics: tuple[Measure, ...]  # what is shown
     cases: tuple[Case, ...]  # the rows
 
 
@@ -69,7 +69,7 @@ STUDIES: Final = {
     "airfoil": Study(
         airfoil.EXPERIMENT,
         _of(airfoil_tasks),
-        (Columns("test_rmse", "test RMSE", 4), Columns("gap", "RMSE gap", 4)),
+        (Measure("test_rmse", "test RMSE", 4), Measure("gap", "RMSE gap", 4)),
         (
             Case(GD, ("float32", *MEASURED)),
             Case(GAUSSIAN, (*SCRIPTS_GAUSSIAN, *OF_A_GAUSSIAN, "lower_sigma", *MEASURED)),
@@ -81,7 +81,7 @@ STUDIES: Final = {
     "ecg": Study(
         ecg.EXPERIMENT,
         _of(ecg_tasks, lambda steps: FIXED | {"steps": steps, "stop": steps // 2}),
-        (Columns("test_accuracy", "test accuracy, %", 2, better="higher"),),
+        (Measure("test_accuracy", "test accuracy, %", 2, better="higher"),),
         (
             Case(GD, ("one_layer",)),
             Case(GAUSSIAN, (*SCRIPTS_GAUSSIAN, *OF_A_GAUSSIAN, "one_layer")),
@@ -93,7 +93,7 @@ STUDIES: Final = {
     "valley": Study(
         valley.EXPERIMENT,
         _of(valley_tasks),
-        (Columns("trace", "final trace of the Hessian", 1),),
+        (Measure("trace", "final trace of the Hessian", 1),),
         (
             Case(GD, ("scalar_u",)),
             Case(replace(GAUSSIAN, gamma=0.7), switches.GAUSSIAN + switches.MOTION),
@@ -103,11 +103,11 @@ STUDIES: Final = {
 }
 
 
-def wanted(context: Context, steps: int | None = None) -> list[Run]:
+def select_runs(context: Context, steps: int | None = None) -> list[Run]:
     """Return the runs of the studies whose data is found; the others are named."""
     found = []
     for name, study in STUDIES.items():
-        if reason := study.experiment.lacks(context.data):
+        if reason := study.experiment.reason_to_skip(context.data):
             context.reporter.say(f"audit: {reason}")
         else:
             found += tasks(name, range(1, context.seeds + 1), steps)

@@ -8,7 +8,7 @@ from mpgd_lab.content.blocks import Block, Cell, Column, Panel, Plate, Table, Te
 from mpgd_lab.content.tables import cell, table
 from mpgd_lab.statistics import RULE
 from mpgd_lab.store import Record
-from mpgd_lab.studies.audit.compared import BASE, Compared, Line, compared
+from mpgd_lab.studies.audit.case_comparison import BASE, CaseComparison, Line, compare_cases
 from mpgd_lab.studies.audit.deviations import DEVIATIONS
 from mpgd_lab.studies.audit.figure import CAPTION, draw_changes
 from mpgd_lab.studies.audit.runs import CORRECTED, TOGETHER
@@ -41,7 +41,7 @@ class Gains:
 
 def blocks(records: Sequence[Record]) -> list[Block]:
     """Return what the section shows; ``records`` are the audit's and those of its studies."""
-    found = compared(records)
+    found = compare_cases(records)
     panels = tuple(panel for case in found for panel in _panels(case))
     gains = [each for case in found for each in _gains(case)]
     return [
@@ -61,7 +61,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     ]
 
 
-def _gains(case: Compared) -> Iterator[Gains]:
+def _gains(case: CaseComparison) -> Iterator[Gains]:
     """Yield for every metric of MPGD which deviations make a gain."""
     if case.case.scheme.kind != "mpgd":
         return
@@ -69,11 +69,11 @@ def _gains(case: Compared) -> Iterator[Gains]:
     for place, line in enumerate(case.lines[CORRECTED]):
         makers = tuple(label for label in alone if case.lines[label][place].is_gain)
         together = case.lines[TOGETHER][place].is_gain if TOGETHER in case.lines else None
-        title = line.columns.title
+        title = line.measure.title
         yield Gains(_named(case), title, _short(case, title), len(alone), makers, together)
 
 
-def _short(case: Compared, metric: str) -> str:
+def _short(case: CaseComparison, metric: str) -> str:
     """Return a line without the parameters that it shares with the others of its study."""
     line = f"{NAMES[case.study]} {case.case.scheme.variant}"
     return f"{line} ({metric})" if len(case.lines[CORRECTED]) > 1 else line
@@ -84,15 +84,15 @@ def _answer(gains: Sequence[Gains]) -> str:
     lines = len({each.line for each in gains})
     of = f"on any of the {lines} lines of MPGD" if lines > 1 else "on the line of MPGD"
     makers = [f"{' and '.join(each.alone)} on {each.short}" for each in gains if each.alone]
-    said = f"No single deviation makes MPGD {RIVALS}, {of}"
+    sentence = f"No single deviation makes MPGD {RIVALS}, {of}"
     if makers:
-        said = f"Deviations that alone make MPGD {RIVALS}: {', '.join(makers)}"
+        sentence = f"Deviations that alone make MPGD {RIVALS}: {', '.join(makers)}"
     known = [each for each in gains if each.together is not None]
     together = [each.short for each in known if each.together]
     if not known:
-        return f"{said}."
+        return f"{sentence}."
     done = f"do on {', '.join(together)}" if together else "do not"
-    return f"{said}; all together {done}."
+    return f"{sentence}; all together {done}."
 
 
 def _gains_table(gains: Sequence[Gains]) -> Table:
@@ -100,8 +100,8 @@ def _gains_table(gains: Sequence[Gains]) -> Table:
     return table("Which deviations make a gain", heads, [each.row for each in gains])
 
 
-def _table(case: Compared) -> Table:
-    metrics = [line.columns.title for line in case.lines[CORRECTED]]
+def _table(case: CaseComparison) -> Table:
+    metrics = [line.measure.title for line in case.lines[CORRECTED]]
     own = ("ours", *(f"− {rival}" for rival in case.rivals))
     columns = [Column("deviation"), Column("meaning")]
     columns += [Column(title, metric) for metric in metrics for title in own]
@@ -112,22 +112,22 @@ def _table(case: Compared) -> Table:
     return Table(_named(case), tuple(columns), tuple(rows))
 
 
-def _cells(case: Compared, line: Line) -> Iterator[Cell]:
+def _cells(case: CaseComparison, line: Line) -> Iterator[Cell]:
     yield cell(case.own(line))
     for rival, text in zip(case.rivals, case.differences(line), strict=True):
         judged = line.verdicts.get(rival)
-        yield cell(text, judged.shown if judged else None)
+        yield cell(text, judged.label if judged else None)
 
 
-def _named(case: Compared) -> str:
+def _named(case: CaseComparison) -> str:
     return f"{NAMES[case.study]}, {case.case.scheme}"
 
 
-def _panels(case: Compared) -> Iterator[Panel]:
+def _panels(case: CaseComparison) -> Iterator[Panel]:
     if len(case.lines) < MANY:
         return
     for place, line in enumerate(case.lines[CORRECTED]):
         pairs = {label: each[place].difference(BASE) for label, each in case.lines.items()}
         differences = {label: found for label, found in pairs.items() if found}
-        alt = f"{_named(case)}: change of {line.columns.title} by each deviation."
-        yield panel(alt, draw_changes, differences, _named(case), line.columns, left=0.34)
+        alt = f"{_named(case)}: change of {line.measure.title} by each deviation."
+        yield panel(alt, draw_changes, differences, _named(case), line.measure, left=0.34)

@@ -17,7 +17,7 @@ def train(runs: list[Run], data: Path | None = None) -> Iterable[Result]:
     return STUDIES[name].experiment.train(runs, data=data)
 
 
-def largest(run: Run) -> int:
+def max_batch(run: Run) -> int:
     """Return how many runs may be trained with this one; ECG5000's tables want much memory."""
-    own = STUDIES[study_of(run)].experiment.largest(run)
+    own = STUDIES[study_of(run)].experiment.max_batch(run)
     return min(10, own) if study_of(run) == "ecg" else own

@@ -22,12 +22,11 @@ is theirs.
 Reference: Lim, Wan & Simsekli (2022), Section 5.3 and Appendix F.3.
 """
 
-from mpgd_lab.catalogue import PROTOCOLS
 from mpgd_lab.data.cifar10 import BINARY
-from mpgd_lab.experiment import Experiment, Part
+from mpgd_lab.experiment import Experiment, SectionSpec
 from mpgd_lab.schema import Needs
 from mpgd_lab.schemes import KINDS
-from mpgd_lab.studies.cifar10.reproduction import run, runs_wanted
+from mpgd_lab.studies.cifar10.reproduction import run, select_runs
 from mpgd_lab.studies.cifar10.runs import COMPARISON, ONE_STEP, tasks
 from mpgd_lab.studies.cifar10.section import blocks
 from mpgd_lab.studies.cifar10.training import train_all
@@ -35,7 +34,7 @@ from mpgd_lab.studies.cifar10.training import train_all
 NEEDS = Needs(
     ("val_accuracy", "accuracy_gap"),
     (("step", "val_accuracy"),),
-    optional=True,
+    optional=True,  # a run may diverge before the first point of its curves
     choices={"noise": KINDS},
 )
 TIMED = Needs((*NEEDS.metrics, "training_seconds", "cpu_seconds"), choices=NEEDS.choices)
@@ -43,14 +42,13 @@ EXPERIMENT = Experiment(
     name="cifar10",
     runs=tasks,
     train=train_all,
-    told=COMPARISON.told,
+    printout=COMPARISON.printout,
     needs=lambda run: TIMED if run.hyperparameters.get("study") == ONE_STEP else NEEDS,
-    protocols=PROTOCOLS,
-    section=Part("CIFAR-10", blocks, place=6),
+    section=SectionSpec("CIFAR-10", blocks, place=6),
     data=(BINARY,),
     on_request=True,
-    largest=lambda run: 1,
-    wanted=runs_wanted,
+    max_batch=lambda run: 1,
+    select_runs=select_runs,
     run=run,
     seconds=8.0,
     devices=("cpu", "cuda"),

@@ -59,7 +59,7 @@ class Checkpoint:
     run: Run  # whose state it holds
     folder: Path | None  # where it lies; None keeps nothing
     every: float = EVERY  # the least number of seconds between two writes
-    written: float = field(default_factory=time.monotonic)
+    last_write: float = field(default_factory=time.monotonic)
 
     @property
     def path(self) -> Path | None:
@@ -95,13 +95,13 @@ class Checkpoint:
 
     def save(self, progress: Progress, model: nn.Module, optimizer: Optimizer) -> bool:
         """Write the state, unless the last time was just now; return whether it was written."""
-        if self.path is None or time.monotonic() - self.written < self.every:
+        if self.path is None or time.monotonic() - self.last_write < self.every:
             return False
         state = {"run": self.run.canonical, "progress": asdict(progress)}
         state |= {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(self.path, partial(torch.save, state))
-        self.written = time.monotonic()
+        self.last_write = time.monotonic()
         return True
 
     def remove(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from mpgd_lab.data.cifar10 import BINARY
 from mpgd_lab.experiment import Experiment
-from mpgd_lab.runner import Context, complete, tell
+from mpgd_lab.runner import Context, complete, print_items
 from mpgd_lab.schemes import Scheme
 from mpgd_lab.store import Record, Run
 from mpgd_lab.studies.cifar10 import TIMED
@@ -33,10 +33,10 @@ def run(context: Context, study: dict[str, Any] | None = None) -> None:
     """Take the step unless it is in the store, and say how long it took."""
     check_device(context.device)
     wanted = step_tasks("corrected", [1], (study or STEP) | {"device": context.device})
-    tell(context, told(complete(context, wanted, trainer(context))))
+    print_items(context, printout(complete(context, wanted, trainer(context))))
 
 
-def told(records: Sequence[Record]) -> Iterator[str]:
+def printout(records: Sequence[Record]) -> Iterator[str]:
     """Yield how long the step took."""
     for record in records:
         found, h = record.metrics, record.run.hyperparameters
@@ -53,7 +53,7 @@ EXPERIMENT: Final = Experiment(
     name="cifar10_step",
     runs=step_tasks,
     train=train_all,
-    told=told,
+    printout=printout,
     needs=lambda run: TIMED,
     data=(BINARY,),
     on_request=True,

@@ -3,7 +3,7 @@
 Noise of the text goes through `mpgd.MPGD` with `mpgd.param_groups`. The script's noise is added to
 the gradient, as it does itself, so that a plain step gives x' = x - eta grad - ...:
 
-    switched            eta^(gamma - 1) (mu v1 x - sigma v2), see `mpgd_lab.banks.released`
+    switched            eta^(gamma - 1) (mu v1 x - sigma v2), see `mpgd_lab.perturbations.released`
     released_gaussian   sigma n / eta with n standard normal: the step size cancels
 
 In CIFAR-10 the seeds of an orbit are 2 s + i and those of its twin 123456 + s + i for element i of
@@ -19,7 +19,7 @@ from torch import Tensor
 from mpgd.noise import ChaoticNoise, GaussianNoise
 from mpgd.noise.counter_hash import flat_index, make_key, step_key
 from mpgd.optim import MPGD, param_groups
-from mpgd_lab.banks.released import FIRST_SEED, SwitchedNoise
+from mpgd_lab.perturbations.released import FIRST_SEED, SwitchedNoise
 from mpgd_lab.studies.cifar10.resnet import ResNet18
 
 Perturb = Callable[[int], None]  # adds the perturbation of step k to the gradients
@@ -30,7 +30,7 @@ OURS: Final = ("chaotic", "matched", "langevin")  # the noises of the text
 def make_optimizer(model: ResNet18, h: Mapping[str, Any], seed: int) -> MPGD:
     """Return plain descent, or MPGD on the input layer if the run's noise is one of the text."""
     if h["noise"] not in OURS:
-        return MPGD(model.parameters(), h["eta"])
+        return MPGD(model.parameters(), h["eta"], force=0.0)
     settings = {"mu": h["mu"], "sigma": h["sigma"], "seed": seed, "noise": make_noise(h)}
     settings["symmetric"] = h["noise"] == "chaotic" and h["symmetric"]
     if "inert_multiplicative" in h["deviations"]:

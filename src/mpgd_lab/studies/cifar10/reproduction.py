@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from mpgd_lab.batched_training import Result, one_thread
-from mpgd_lab.runner import Context, Silent, complete, tell
+from mpgd_lab.runner import Context, SilentReporter, complete, print_items
 from mpgd_lab.store import Record, Run
 from mpgd_lab.studies.cifar10.checkpoint import Checkpoint
+from mpgd_lab.studies.cifar10.process_group import Processes, processes
 from mpgd_lab.studies.cifar10.runs import COMPARISON, SIZES, describe, tasks
-from mpgd_lab.studies.cifar10.shared_batch import Processes, processes
 from mpgd_lab.studies.cifar10.training import load_images, train, train_all
 
 
@@ -20,20 +20,20 @@ def run(context: Context, study: dict[str, Any] | None = None) -> None:
     """Train what the store lacks, print a table for each metric, and the verdicts."""
     check_device(context.device)
     study = (study or SIZES[context.size]) | {"device": context.device}
-    wanted = runs_wanted(context, study)
+    wanted = select_runs(context, study)
     with processes(context.device) as group:
         load_images(study, context.data)  # a missing file is an error before any work
-        own = context if group.rank == 0 else replace(context, reporter=Silent())
+        own = context if group.rank == 0 else replace(context, reporter=SilentReporter())
         own.reporter.say(f"  {describe(study)}")
         if group.count > 1:
             with one_thread():
                 records = _together(own, wanted, group)
         else:
             records = complete(own, wanted, trainer(own), lambda task: 1)
-        tell(own, COMPARISON.told(records))
+        print_items(own, COMPARISON.printout(records))
 
 
-def runs_wanted(context: Context, study: dict[str, Any] | None = None) -> list[Run]:
+def select_runs(context: Context, study: dict[str, Any] | None = None) -> list[Run]:
     """Return the runs that a context asks for."""
     study = (study or SIZES[context.size]) | {"device": context.device}
     seeds = range(1, context.seeds + 1)

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from mpgd_lab.banks.released import SWITCHES
 from mpgd_lab.content.tables import Comparison
+from mpgd_lab.perturbations.released import SWITCHES
 from mpgd_lab.schemes import Scheme, chaotic, matched, mpgd, runs_of
-from mpgd_lab.statistics import Columns, column, grouped
+from mpgd_lab.statistics import Measure, grouped, printed_column
 from mpgd_lab.store import Record, Run
 
 GAMMAS: Final = (0.55, 0.6, 0.65, 0.7)
@@ -77,12 +77,12 @@ PRINTED: Final = {  # scheme: validation accuracy, gap; mean (sample std) of fiv
 
 def describe(study: dict[str, Any]) -> str:
     """Return in words how large a study is."""
-    said = (
+    text = (
         f"{study['study']} study on {study['device']}: ResNet-18 of width {study['width']}, "
         f"{study['train']} images of {study['pixels']} x {study['pixels']}, "
         f"blocks of {study['block']}, {study['steps']} steps"
     )
-    return f"{said}; a smoke test" if study["study"] == "tiny" else said
+    return f"{text}; a smoke test" if study["study"] == "tiny" else text
 
 
 def tasks(
@@ -141,8 +141,10 @@ def _released() -> list[Scheme]:
 
 VALIDATION, GAP = "validation accuracy", "accuracy gap"  # as claims name them
 MEASURES: Final = (
-    Columns("val_accuracy", f"{VALIDATION}, %", 2, column(PRINTED, 0), "higher", VALIDATION),
-    Columns("accuracy_gap", f"{GAP}, %", 2, column(PRINTED, 1), "lower", GAP),
+    Measure(
+        "val_accuracy", f"{VALIDATION}, %", 2, printed_column(PRINTED, 0), "higher", VALIDATION
+    ),
+    Measure("accuracy_gap", f"{GAP}, %", 2, printed_column(PRINTED, 1), "lower", GAP),
 )
 
 

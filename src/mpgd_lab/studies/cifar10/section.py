@@ -6,9 +6,9 @@ from functools import partial
 from typing import Final
 
 from mpgd_lab.content.blocks import Block, Panel, Plate, Text, panel
-from mpgd_lab.content.choose import chosen, commonest, part
-from mpgd_lab.content.curves import against_gamma, on_the_way
-from mpgd_lab.content.findings import PROTOCOLS, judged, unfinished, without_text
+from mpgd_lab.content.curves import against_gamma, along_training
+from mpgd_lab.content.findings import PROTOCOLS, unfinished, verdict_blocks, without_text
+from mpgd_lab.content.selection import matching, most_common, records_of
 from mpgd_lab.content.tables import IncompleteError, Setting, scheme_table
 from mpgd_lab.schemes import Scheme
 from mpgd_lab.store import Record
@@ -34,69 +34,69 @@ def blocks(records: Sequence[Record]) -> list[Block]:
         )
     ]
     for study in STUDIES:
-        if mine := part(records, study=study):
+        if mine := matching(records, study=study):
             found += _study(study, mine)
-    return [*found, *map(_one_step, part(records, study=runs.ONE_STEP))]
+    return [*found, *map(_one_step, matching(records, study=runs.ONE_STEP))]
 
 
 def _study(study: str, records: Sequence[Record]) -> Iterator[Block]:
-    held = {
+    groups = {
         f"{PROTOCOLS[protocol]}, {study} study": own for protocol, own in _finished(records).items()
     }
     size = runs.describe(dict(records[-1].run.hyperparameters))
     yield Text(f"{size[0].upper()}{size[1:]}.")
-    yield from unfinished("cifar10", held, partial(tasks, study=FULL))
+    yield from unfinished("cifar10", groups, partial(tasks, study=FULL))
     if study == "full":
         yield from without_text("cifar10", records)
-    most = max(len({record.run.seed for record in own}) for own in held.values())
+    most = max(len({record.run.seed for record in own}) for own in groups.values())
     if study == "full":
-        yield from judged(held, HEADLINES, COMPARISON)
+        yield from verdict_blocks(groups, HEADLINES, COMPARISON)
     elif most >= ENOUGH:  # and even so no test of what the paper states
-        yield from judged(held, HEADLINES, COMPARISON, held)
+        yield from verdict_blocks(groups, HEADLINES, COMPARISON, groups)
     else:
         yield Text(f"No verdicts: the reduced study asks for {ENOUGH} seeds, here are {most}.")
     yield Plate(
         f"cifar10-{study}",
         f"Validation accuracy on the way at γ = {SHOWN}, means over "
         "seeds with bands where the middle half of them is, and at the end against γ.",
-        tuple(_panels(held, with_printed=study == "full")),
+        tuple(_panels(groups, with_printed=study == "full")),
         legend=True,
         across=3,
     )
-    for column in MEASURES:
-        settings = [Setting(title, own, column) for title, own in held.items()]
-        caption = f"{column.title.capitalize()}, {study} study"
-        yield scheme_table(caption, settings, column.better)
+    for measure in MEASURES:
+        settings = [Setting(title, own, measure) for title, own in groups.items()]
+        caption = f"{measure.title.capitalize()}, {study} study"
+        yield scheme_table(caption, settings, measure.better)
 
 
 def _finished(records: Sequence[Record]) -> dict[str, list[Record]]:
     """Return the records of each protocol of one study, as the experiment now defines them."""
-    held = {}
+    groups = {}
     for protocol in PROTOCOLS:
         own = [record for record in records if record.run.protocol == protocol]
-        own = commonest(own, "device", "width", "train", "test", "pixels", "block")
+        own = most_common(own, "device", "width", "train", "test", "pixels", "block")
         if ours := [record for record in own if Scheme.of(record.run).kind == "mpgd"]:
             h = ours[0].run.hyperparameters
             study = {name: h[name] for name in (*SIZES[h["study"]], "device") if name in h}
             seeds = sorted({record.run.seed for record in own})
-            held[protocol] = chosen(own, tasks(protocol, seeds, study))
-    if not any(held.values()):
+            groups[protocol] = records_of(own, tasks(protocol, seeds, study))
+    if not any(groups.values()):
         raise IncompleteError("no run of MPGD")
-    return {protocol: own for protocol, own in held.items() if own}
+    return {protocol: own for protocol, own in groups.items() if own}
 
 
-def _panels(held: Mapping[str, Sequence[Record]], with_printed: bool) -> Iterator[Panel]:
-    columns = list(MEASURES)
+def _panels(groups: Mapping[str, Sequence[Record]], with_printed: bool) -> Iterator[Panel]:
+    measures = list(MEASURES)
     if not with_printed:
-        columns = [replace(column, printed=lambda name: "") for column in columns]
-    for title, own in held.items():
+        measures = [replace(measure, printed=lambda name: "") for measure in measures]
+    for title, own in groups.items():
         short = title.split(",")[0].capitalize()
         alt = f"Validation accuracy against steps, {title}."
-        drawn = (own, SHOWN, runs.BETA, "step", "val_accuracy", short, columns[0].title)
-        yield panel(alt, on_the_way, *drawn)
-        for column in columns:
-            alt = f"{column.title} against γ, {title}."
-            yield panel(alt, against_gamma, own, column, runs.BETA, short)
+        drawn = (own, SHOWN, runs.BETA, "step", "val_accuracy", short, measures[0].title)
+        yield panel(alt, along_training, *drawn)
+        for measure in measures:
+            alt = f"{measure.title} against γ, {title}."
+            yield panel(alt, against_gamma, own, measure, runs.BETA, short)
 
 
 def _one_step(record: Record) -> Text:

@@ -22,11 +22,11 @@ from mpgd.optim import full_batch
 from mpgd_lab.batched_training import Result
 from mpgd_lab.data.cifar10 import Images, cifar10
 from mpgd_lab.store import Run
+from mpgd_lab.studies.cifar10.augmentation import Blocks, block_weights, standardised
 from mpgd_lab.studies.cifar10.checkpoint import EVERY, Checkpoint, Curves, Progress
-from mpgd_lab.studies.cifar10.images import Blocks, block_weights, standardised
 from mpgd_lab.studies.cifar10.perturbation import make_optimizer, make_perturbation
+from mpgd_lab.studies.cifar10.process_group import Processes
 from mpgd_lab.studies.cifar10.resnet import ResNet18
-from mpgd_lab.studies.cifar10.shared_batch import Processes
 
 ALONE: Final = Processes()
 SHUFFLE: Final = 0x6F726465  # keeps the order of mini-batches apart from other draws
@@ -122,8 +122,8 @@ def metrics(
     gap, augmented = recalibrated_train - recalibrated_test, seen - on_test
     own = augmented if "augmented_gap" in h["deviations"] else gap
     running = (on_test, on_train, seen, own, on_train - on_test, augmented, loss)
-    found = (*running, recalibrated_train, recalibrated_test, gap)
-    return dict(zip(ACCURACIES, found, strict=True)) | times(progress)
+    values = (*running, recalibrated_train, recalibrated_test, gap)
+    return dict(zip(ACCURACIES, values, strict=True)) | times(progress)
 
 
 def times(progress: Progress) -> dict[str, float]:
@@ -219,7 +219,7 @@ class Tally:
         self.sums += torch.stack([loss.detach() * size, right, torch.full_like(right, size)])
         return loss * weight
 
-    def taken(self, processes: Processes = ALONE) -> tuple[float, float]:
+    def collect(self, processes: Processes = ALONE) -> tuple[float, float]:
         """Return the mean loss and the accuracy in per cent since last time."""
         loss, right, count = processes.total(self.sums).tolist()
         self.sums.zero_()
@@ -267,7 +267,7 @@ class FullBatch:
         if self.perturb:
             self.perturb(k)
         self.optimizer.step()
-        return self.tally.taken(self.processes)
+        return self.tally.collect(self.processes)
 
 
 class MiniBatch:
@@ -291,7 +291,7 @@ class MiniBatch:
             outputs = self.model(self.blocks.batch(index))
             self.tally(outputs, (self.blocks.images.y[index], 1.0)).backward()  # type: ignore[no-untyped-call]
             self.optimizer.step()
-        return self.tally.taken()
+        return self.tally.collect()
 
     def _order(self, epoch: int) -> Tensor:
         """Return the images of an epoch's batches, (batch, image): without replacement."""

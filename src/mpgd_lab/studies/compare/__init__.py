@@ -8,13 +8,13 @@ written before the first run: `docs/compare-protocol.md`.
 from functools import partial
 
 from mpgd_lab.data.sources import AIRFOIL, ECG5000, obtain
-from mpgd_lab.experiment import Experiment, Part
-from mpgd_lab.runner import Context, draw, tell
+from mpgd_lab.experiment import Experiment, SectionSpec
+from mpgd_lab.runner import Context, draw, print_items
 from mpgd_lab.schema import Needs
 from mpgd_lab.studies.compare.runs import FULL, Size, run_stages, tasks
-from mpgd_lab.studies.compare.section import blocks, told
+from mpgd_lab.studies.compare.section import blocks, printout
 from mpgd_lab.studies.compare.tasks import BY_NAME
-from mpgd_lab.studies.compare.training import LARGEST, train
+from mpgd_lab.studies.compare.training import MAX_BATCH, train
 
 SOURCES = {"airfoil": AIRFOIL, "ecg": ECG5000, "plateau": ECG5000}
 
@@ -22,8 +22,8 @@ SOURCES = {"airfoil": AIRFOIL, "ecg": ECG5000, "plateau": ECG5000}
 def run(context: Context, size: Size = FULL) -> None:
     """Tune, report on fresh seeds, print the tables and draw the figure."""
     obtain({SOURCES[name] for name in size.tasks if name in SOURCES}, context.data)
-    records = run_stages(context, partial(train, data=context.data), LARGEST, size)
-    tell(context, told(records))
+    records = run_stages(context, partial(train, data=context.data), MAX_BATCH, size)
+    print_items(context, printout(records))
     draw(context, EXPERIMENT, records)
 
 
@@ -31,13 +31,13 @@ EXPERIMENT = Experiment(
     name="compare",
     runs=tasks,
     train=train,
-    told=told,
+    printout=printout,
     needs=lambda run: Needs(("score", "diverged"), choices={"data": BY_NAME}),
-    section=Part("Where does MPGD help?", blocks, place=13),
+    section=SectionSpec("Where does MPGD help?", blocks, place=13),
     data=(AIRFOIL, ECG5000),
     on_request=True,
     seeded=False,
-    largest=lambda run: LARGEST,
+    max_batch=lambda run: MAX_BATCH,
     figures=blocks,
     run=run,
     seconds=3.5,

@@ -11,9 +11,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mpgd_lab.content.choose import part
+from mpgd_lab.content.selection import matching
 from mpgd_lab.content.tables import IncompleteError
-from mpgd_lab.statistics import Difference, Summary, by_seed, grouped, holm, paired, summary
+from mpgd_lab.statistics import (
+    Difference,
+    Summary,
+    by_seed,
+    grouped,
+    holm,
+    paired_difference,
+    summary,
+)
 from mpgd_lab.store import Record
 from mpgd_lab.studies.compare.data_tasks import REPORT, TUNE
 from mpgd_lab.studies.compare.methods import BY_NAME, Method, methods_of
@@ -39,12 +47,12 @@ class Line:
     to_descent: Difference
     to_base: Difference  # to the method whose step size it uses
     p: float  # of the latter
-    corrected: float = 1.0
+    p_holm: float = 1.0
 
     @property
     def word(self) -> str:
         """Helps, harms, or nothing was seen."""
-        if self.corrected >= LEVEL:
+        if self.p_holm >= LEVEL:
             return ""
         good = (self.to_base.mean > 0) == (self.task.better == "higher")
         return "helps" if good else "harms"
@@ -57,31 +65,31 @@ class Line:
 
 def lines(records: Sequence[Record], task: Task) -> list[Line]:
     """Return what the fresh seeds say of all methods that have records, descent first."""
-    held = reported(records, task)
-    if "descent" not in held:
+    methods = reported(records, task)
+    if "descent" not in methods:
         raise IncompleteError(f"no fresh seed of descent on {task.title}")
-    values = {name: _scores(own, task) for name, own in held.items()}
+    values = {name: _scores(own, task) for name, own in methods.items()}
     found = []
     for method in methods_of(task):
         base = method.base or "descent"
-        if not {method.name, base} <= held.keys():
+        if not {method.name, base} <= methods.keys():
             continue
         mine, theirs = values[method.name], values[base]
-        score, to_base = summary(mine.values()), paired(mine, theirs)
+        score, to_base = summary(mine.values()), paired_difference(mine, theirs)
         d = np.array([mine[seed] - theirs[seed] for seed in sorted({*mine} & {*theirs})])
-        own = (score, paired(mine, values["descent"]), to_base, sign_flips(d))
-        found.append(Line(task, method, held[method.name], *own))
+        own = (score, paired_difference(mine, values["descent"]), to_base, sign_flips(d))
+        found.append(Line(task, method, methods[method.name], *own))
     p = holm([line.p for line in found[1:]])
-    return found[:1] + [replace(line, corrected=c) for line, c in zip(found[1:], p, strict=True)]
+    return found[:1] + [replace(line, p_holm=c) for line, c in zip(found[1:], p, strict=True)]
 
 
 def reported(records: Sequence[Record], task: Task) -> dict[str, list[Record]]:
     """Return the records of the fresh seeds of each method, of the configuration most have."""
-    held = {}
+    methods = {}
     for name, each in _by_method(records, task, REPORT).items():
         alike = grouped(each, lambda run: repr(configuration(run)))
-        held[name] = max(alike.values(), key=len)
-    return held
+        methods[name] = max(alike.values(), key=len)
+    return methods
 
 
 def _by_method(records: Sequence[Record], task: Task, stage: str) -> dict[str, list[Record]]:
@@ -89,10 +97,10 @@ def _by_method(records: Sequence[Record], task: Task, stage: str) -> dict[str, l
 
     Levels ascend, as they were tuned, so that of equal ones the lowest is best in any store.
     """
-    own = part(records, data=task.name, part=stage)
+    own = matching(records, data=task.name, part=stage)
     own = sorted(own, key=lambda r: (r.run.hyperparameters.get("level", 0.0), r.run.seed))
-    held = grouped(own, lambda run: run.scheme)
-    return {one.name: held[one.name] for one in methods_of(task) if one.name in held}
+    methods = grouped(own, lambda run: run.scheme)
+    return {one.name: methods[one.name] for one in methods_of(task) if one.name in methods}
 
 
 def _scores(records: Sequence[Record], task: Task) -> dict[int, float]:
@@ -135,7 +143,7 @@ def succeeds(own: Sequence[Line]) -> list[str]:
     names = []
     for line in own:
         if line.method.is_chaotic and line.word == "helps":
-            d = paired(by_seed(line.records, "score"), values)
+            d = paired_difference(by_seed(line.records, "score"), values)
             if sign * (d.high if sign > 0 else d.low) >= 0.0:
                 names.append(line.method.title)
     return names
@@ -153,12 +161,12 @@ class Range:
 
 def ranges(records: Sequence[Record], task: Task) -> dict[str, Range]:
     """Return for each method with levels those that work, from the tuning seeds."""
-    held = _by_method(records, task, TUNE)
-    if "descent" not in held:
+    methods = _by_method(records, task, TUNE)
+    if "descent" not in methods:
         raise IncompleteError(f"no tuning of descent on {task.title}")
-    _, floor = best(held["descent"])
+    _, floor = best(methods["descent"])
     found = {}
-    for name, each in held.items():
+    for name, each in methods.items():
         if BY_NAME[name].noise == "none":
             continue
         works = [given["level"] for given, score in scores(each) if score >= floor + WORKS]

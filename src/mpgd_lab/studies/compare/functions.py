@@ -75,7 +75,7 @@ class Rastrigin(Function):
 
 @dataclass(frozen=True)
 class Ackley(Rastrigin):
-    """Wells 1 apart on a funnel; its tip is a cone, around which steps of descent go to and fro."""
+    """Wells 1 apart on a funnel; its tip is a cone, around which steps of descent oscillate."""
 
     near: float = 0.1
 

@@ -93,8 +93,8 @@ def configurations(
 
     ``count`` is at most the task's own number.
     """
-    found = _configurations(task, method, chosen)
-    return found[: count or len(found)]
+    options = _configurations(task, method, chosen)
+    return options[: count or len(options)]
 
 
 def _configurations(task: Task, method: Method, chosen: Configuration) -> list[Configuration]:

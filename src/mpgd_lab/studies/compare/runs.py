@@ -140,17 +140,17 @@ def scores(records: Iterable[Record]) -> list[tuple[dict[str, Any], float]]:
     ]
 
 
-def run_stages(context: Context, train: Train, largest: int, size: Size = FULL) -> list[Record]:
+def run_stages(context: Context, train: Train, max_batch: int, size: Size = FULL) -> list[Record]:
     """Complete all stages and return all records."""
     records: list[Record] = []
     chosen: dict[tuple[str, str], Configuration] = {}
     for first in (True, False):
         context.reporter.say(f"  tuning, {'first' if first else 'second'} stage")
-        found = complete(context, stage(size, chosen, first), train, lambda run: largest)
+        found = complete(context, stage(size, chosen, first), train, lambda run: max_batch)
         chosen |= choose(found)
         records += found
     context.reporter.say("  report, fresh seeds")
     return [
         *records,
-        *complete(context, report_runs(size, chosen), train, lambda run: largest),
+        *complete(context, report_runs(size, chosen), train, lambda run: max_batch),
     ]

@@ -6,9 +6,8 @@ from typing import Final
 import numpy as np
 
 from mpgd_lab.content.blocks import Block, Table, Text
-from mpgd_lab.content.tables import IncompleteError, table
-from mpgd_lab.content.tables import told as as_told
-from mpgd_lab.experiment import Said
+from mpgd_lab.content.tables import IncompleteError, table, terminal_table
+from mpgd_lab.experiment import PrintItem
 from mpgd_lab.store import Record, Run
 from mpgd_lab.studies.compare.comparison_verdicts import (
     LEVEL,
@@ -50,12 +49,14 @@ def blocks(records: Sequence[Record]) -> list[Block]:
 
 
 def _successes(found: dict[str, list[Line]]) -> str:
-    held = {own[0].task.title: succeeds(own) for own in found.values()}
-    said = [
-        f"{title} ({', '.join(map(_in_text, names))})" for title, names in held.items() if names
+    by_method = {own[0].task.title: succeeds(own) for own in found.values()}
+    successes = [
+        f"{title} ({', '.join(map(_in_text, names))})"
+        for title, names in by_method.items()
+        if names
     ]
     rule = "MPGD helps, and no method without chaos is surely better,"
-    return f"{rule} on: {'; '.join(said)}." if said else f"{rule} on no task."
+    return f"{rule} on: {'; '.join(successes)}." if successes else f"{rule} on no task."
 
 
 def _in_text(title: str) -> str:
@@ -63,13 +64,13 @@ def _in_text(title: str) -> str:
     return " ".join(reversed(title.split(", ")))
 
 
-def told(records: Sequence[Record]) -> Iterator[Said]:
+def printout(records: Sequence[Record]) -> Iterator[PrintItem]:
     """Yield the tables, and what MPGD succeeds at."""
     found = all_lines(records)
     for own in found.values():
-        yield as_told(task_table(own))
+        yield terminal_table(task_table(own))
     for one in (*range_tables(records), *pruning_table(records)):
-        yield as_told(one)
+        yield terminal_table(one)
     yield _successes(found)
 
 
@@ -87,18 +88,18 @@ def _row(line: Line) -> list[str]:
     if method.base is None:
         return [*first, "", "", "", "", str(line.diverged)]
     base = BY_NAME[method.base].title
-    compared = [base, line.to_base.text(digits), f"{line.corrected:.4f}", line.word]
+    compared = [base, line.to_base.text(digits), f"{line.p_holm:.4f}", line.word]
     return [*first, *compared, str(line.diverged)]
 
 
 def setting(run: Run) -> str:
     """Return the tuned values of a run in words."""
     h = configuration(run)
-    said = [f"lr {h['lr']:.3g}"]
-    said += [f"{title} {h[name]:g}" for name, title in KNOBS.items() if name in h]
+    parts = [f"lr {h['lr']:.3g}"]
+    parts += [f"{title} {h[name]:g}" for name, title in KNOBS.items() if name in h]
     if "level" in h:
-        said.append(f"{'F' if h['place'] == 'additive' else 'M'} {h['level']:g}")
-    return ", ".join(said)
+        parts.append(f"{'F' if h['place'] == 'additive' else 'M'} {h['level']:g}")
+    return ", ".join(parts)
 
 
 def range_tables(records: Sequence[Record]) -> list[Table]:
@@ -122,12 +123,12 @@ def range_tables(records: Sequence[Record]) -> list[Table]:
 def pruning_table(records: Sequence[Record]) -> list[Table]:
     """Return the accuracy at every share of neurons that is kept."""
     task: Task = next(task for task in TASKS if task.kind == "pruning")
-    held = reported(records, task)
-    if not held:
+    by_method = reported(records, task)
+    if not by_method:
         return []
-    shares = next(iter(held.values()))[0].curves["share"]
+    shares = next(iter(by_method.values()))[0].curves["share"]
     rows = []
-    for name, own in held.items():
+    for name, own in by_method.items():
         means = np.mean([record.curves["accuracy"] for record in own], axis=0)
         rows.append([BY_NAME[name].title, *(f"{mean:.1f}" for mean in means)])
     heads = ("method", *(f"{100 * share:g} % kept" for share in shares))

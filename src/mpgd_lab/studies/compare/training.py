@@ -1,8 +1,8 @@
 """Many runs of one task at once, each moved as its method moves.
 
 Runs of a batch share their task, stage, rule, batch size and number of steps; step sizes, levels
-and noises may differ from row to row. Noise does not depend on who trains beside a run, in bits;
-parameters do not to rounding, which in float32 can change a score.
+and noises may differ from row to row. The noise of a run is bit-identical whatever the batch holds;
+its parameters are equal up to rounding, which in float32 can change a score.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,11 +15,11 @@ from torch import Tensor
 from mpgd.optim.update import descended
 from mpgd_lab.batched_training import Result
 from mpgd_lab.store import Run
-from mpgd_lab.studies.compare.grounds import BOUND, Ground, batches, ground
-from mpgd_lab.studies.compare.noises import Noises
+from mpgd_lab.studies.compare.noise_terms import Noises
+from mpgd_lab.studies.compare.objectives import BOUND, Objective, batches, make_objective
 from mpgd_lab.studies.compare.tasks import BY_NAME
 
-LARGEST: Final = 60  # runs trained together
+MAX_BATCH: Final = 60  # runs trained together
 NOISY: Final = 0.75  # the share of the steps with noise
 BETAS, EPS = (0.9, 0.999), 1e-8  # of Adam
 
@@ -28,17 +28,17 @@ Move = Callable[[Tensor, Tensor | None], Tensor]
 
 def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
     """Yield the score of each run, on the validation or on the test part, as its stage asks."""
-    place = ground(runs, data)
-    x = descend(place, runs)
-    for run, (metrics, curves) in zip(runs, place.found(x), strict=True):
+    objective = make_objective(runs, data)
+    x = descend(objective, runs)
+    for run, (metrics, curves) in zip(runs, objective.outcomes(x), strict=True):
         yield run, metrics, curves
 
 
-def descend(place: Ground, runs: Sequence[Run]) -> Tensor:
+def descend(objective: Objective, runs: Sequence[Run]) -> Tensor:
     """Return where all runs end, (run, element)."""
     h = runs[0].hyperparameters
-    x, steps = place.start, h["steps"]
-    noises, move = Noises(runs, place, x), RULES[h["study"]](runs, place)
+    x, steps = objective.start, h["steps"]
+    noises, move = Noises(runs, objective, x), RULES[h["study"]](runs, objective)
     examples = batches(BY_NAME[h["data"]], runs)
     for k in range(steps):
         m, n = noises.next() if k < NOISY * steps else (None, None)
@@ -49,15 +49,15 @@ def descend(place: Ground, runs: Sequence[Run]) -> Tensor:
 
 def column(runs: Sequence[Run], name: str, dtype: torch.dtype) -> Tensor:
     """Return a hyperparameter of every run as a column, 0 where a run has none."""
-    held = [[float(run.hyperparameters.get(name, 0.0))] for run in runs]
-    return torch.tensor(held, dtype=dtype)
+    values = [[float(run.hyperparameters.get(name, 0.0))] for run in runs]
+    return torch.tensor(values, dtype=dtype)
 
 
 class Descent:
     """lr (g + w x)."""
 
-    def __init__(self, runs: Sequence[Run], place: Ground) -> None:
-        self.place, dtype = place, place.start.dtype
+    def __init__(self, runs: Sequence[Run], objective: Objective) -> None:
+        self.objective, dtype = objective, objective.start.dtype
         self.lr, self.decay, self.rho = (
             column(runs, name, dtype) for name in ("lr", "weight_decay", "rho")
         )
@@ -65,7 +65,7 @@ class Descent:
 
     def __call__(self, x: Tensor, chosen: Tensor | None) -> Tensor:
         """Return what is subtracted from x."""
-        g = self.place.gradient(x, chosen)
+        g = self.objective.gradient(x, chosen)
         return self.lr * (g + self.decay * x) if self.has_decay else self.lr * g
 
 
@@ -74,8 +74,8 @@ class Sharpness(Descent):
 
     def __call__(self, x: Tensor, chosen: Tensor | None) -> Tensor:
         """Return what is subtracted from x."""
-        g = self.place.gradient(x, chosen)
-        own = g.view(len(g), self.place.starts, -1)
+        g = self.objective.gradient(x, chosen)
+        own = g.view(len(g), self.objective.starts, -1)
         unit = (own / own.norm(dim=2, keepdim=True).clamp(min=1e-12)).view_as(g)
         return super().__call__(x + self.rho * unit, chosen)
 
@@ -83,14 +83,17 @@ class Sharpness(Descent):
 class Adam(Descent):
     """AdamW's step, decay taken off the parameters themselves."""
 
-    def __init__(self, runs: Sequence[Run], place: Ground) -> None:
-        super().__init__(runs, place)
-        self.first, self.second = torch.zeros_like(place.start), torch.zeros_like(place.start)
+    def __init__(self, runs: Sequence[Run], objective: Objective) -> None:
+        super().__init__(runs, objective)
+        self.first, self.second = (
+            torch.zeros_like(objective.start),
+            torch.zeros_like(objective.start),
+        )
         self.count = 0
 
     def __call__(self, x: Tensor, chosen: Tensor | None) -> Tensor:
         """Return what is subtracted from x."""
-        g = self.place.gradient(x, chosen)
+        g = self.objective.gradient(x, chosen)
         self.count += 1
         self.first.lerp_(g, 1 - BETAS[0])
         self.second.mul_(BETAS[1]).addcmul_(g, g, value=1 - BETAS[1])
@@ -99,7 +102,7 @@ class Adam(Descent):
         return self.lr * (step + self.decay * x)
 
 
-RULES: Final[dict[str, Callable[[Sequence[Run], Ground], Any]]] = {
+RULES: Final[dict[str, Callable[[Sequence[Run], Objective], Any]]] = {
     "descent": Descent,
     "sharpness": Sharpness,
     "adam": Adam,

@@ -8,20 +8,19 @@ such experiment: the claims put to the test are the ones it makes on its own dat
 noise with fresh signs is run. The mini-batch reference takes as many steps, each on 32 images.
 """
 
-from mpgd_lab.experiment import Experiment, Part
+from mpgd_lab.experiment import Experiment, SectionSpec
 from mpgd_lab.schema import Needs
 from mpgd_lab.studies.digits.runs import COMPARISON, tasks
 from mpgd_lab.studies.digits.section import blocks
-from mpgd_lab.studies.digits.training import LARGEST, train
+from mpgd_lab.studies.digits.training import MAX_BATCH, train
 
 EXPERIMENT = Experiment(
     name="digits",
     runs=tasks,
     train=train,
-    told=COMPARISON.told,
+    printout=COMPARISON.printout,
     needs=lambda run: Needs(("test_accuracy", "test_loss", "gap")),
-    protocols=("corrected",),
-    section=Part("Digits", blocks, place=7),
-    largest=lambda run: LARGEST,
+    section=SectionSpec("Digits", blocks, place=7),
+    max_batch=lambda run: MAX_BATCH,
     seconds=0.4,
 )

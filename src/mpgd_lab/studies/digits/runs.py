@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from mpgd_lab.content.tables import Comparison
 from mpgd_lab.schemes import Scheme, matched, mpgd, runs_of
-from mpgd_lab.statistics import Columns
+from mpgd_lab.statistics import Measure
 from mpgd_lab.store import Run
 
 GAMMAS: Final = (0.55, 0.6, 0.65, 0.7)
@@ -14,9 +14,9 @@ LEVEL: Final[dict[str, Any]] = {"mu": 0.01, "sigma": 0.02}
 FIXED: Final[dict[str, Any]] = {"widths": [64, 16, 10], "eta": 0.1, "steps": 1000}
 BATCH: Final = 32
 MEASURES: Final = (
-    Columns("test_accuracy", "test accuracy, %", 2, better="higher", said="test accuracy"),
-    Columns("test_loss", "test loss", 4, said="test loss"),
-    Columns("gap", "gap: test loss - train loss", 4, said="gap"),
+    Measure("test_accuracy", "test accuracy, %", 2, better="higher", noun="test accuracy"),
+    Measure("test_loss", "test loss", 4, noun="test loss"),
+    Measure("gap", "gap: test loss - train loss", 4, noun="gap"),
 )
 
 

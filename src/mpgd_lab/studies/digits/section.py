@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from mpgd_lab.content.blocks import Block, Plate, Text, panel
-from mpgd_lab.content.choose import commonest
 from mpgd_lab.content.curves import against_gamma
-from mpgd_lab.content.findings import PROTOCOLS, finished, judged, unfinished
+from mpgd_lab.content.findings import PROTOCOLS, finished, unfinished, verdict_blocks
+from mpgd_lab.content.selection import most_common
 from mpgd_lab.content.tables import Setting, scheme_table
 from mpgd_lab.store import Record
 from mpgd_lab.studies.digits.runs import BETA, COMPARISON, MEASURES, tasks
@@ -20,12 +20,12 @@ HEADLINES: Final = {
 
 def blocks(records: Sequence[Record]) -> list[Block]:
     """Return what the section shows."""
-    own = finished(commonest(records, "steps"), tasks)["corrected"]
+    own = finished(most_common(records, "steps"), tasks)["corrected"]
     held = {"on digits": own}  # the paper has no such experiment
     panels = []
-    for columns in MEASURES:
-        alt, title = f"{columns.title} against γ on digits.", columns.title.capitalize()
-        panels.append(panel(alt, against_gamma, own, columns, BETA, title))
+    for measure in MEASURES:
+        alt, title = f"{measure.title} against γ on digits.", measure.title.capitalize()
+        panels.append(panel(alt, against_gamma, own, measure, BETA, title))
     return [
         *unfinished("digits", held, tasks),
         Text(
@@ -34,14 +34,14 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             "corrected noise only."
         ),
         Plate("digits", "Means with 95 % intervals at β = 0.5.", tuple(panels), legend=True),
-        *judged(held, HEADLINES, COMPARISON, held),
+        *verdict_blocks(held, HEADLINES, COMPARISON, held),
         *(
             scheme_table(
-                f"{columns.title.capitalize()}: mean (standard deviation), and paired "
+                f"{measure.title.capitalize()}: mean (standard deviation), and paired "
                 "differences with 95 % intervals",
-                [Setting(PROTOCOLS["corrected"], own, columns)],
-                columns.better,
+                [Setting(PROTOCOLS["corrected"], own, measure)],
+                measure.better,
             )
-            for columns in MEASURES
+            for measure in MEASURES
         ),
     ]

@@ -15,7 +15,7 @@ from mpgd_lab.nets.layout import Layout, class_entropy
 from mpgd_lab.store import Run
 from mpgd_lab.studies.digits.runs import FIXED
 
-LARGEST: Final = 50  # runs trained together: larger than usual, for their noise costs most
+MAX_BATCH: Final = 50  # runs trained together: larger than usual, for their noise costs most
 
 
 def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:

@@ -12,20 +12,20 @@ phase, a stay left of y* between two visits to Z, has a length of exactly known 
 Reference: Lim, Wan & Simsekli (2022), Sections 2 and 3 and Figure 1.
 """
 
-from mpgd_lab.experiment import Experiment, Part
+from mpgd_lab.experiment import Experiment, SectionSpec
 from mpgd_lab.studies.driver.runs import NEEDS, PARTS, label, tasks
-from mpgd_lab.studies.driver.section import blocks, told
+from mpgd_lab.studies.driver.section import blocks, printout
 from mpgd_lab.studies.driver.training import train
 
 EXPERIMENT = Experiment(
     name="noise",
     runs=tasks,
     train=train,
-    told=told,
+    printout=printout,
     needs=lambda run: NEEDS.get(str(run.hyperparameters.get("part")), PARTS),
-    section=Part("The driver and its limit law", blocks, place=1),
+    section=SectionSpec("The driver and its limit law", blocks, place=1),
     seeded=False,
-    largest=lambda run: 1,
+    max_batch=lambda run: 1,
     label=label,
     figures=blocks,
     seconds=4.5,

@@ -42,18 +42,18 @@ FULL: Final = Sizes()
 
 def tasks(protocol: str, seeds: Sequence[int], sizes: Sizes = FULL) -> list[Run]:
     """Return every run; there is one protocol, and one seed."""
-    found = [
+    runs = [
         _run(signs, part="sums", beta=beta, steps=steps, count=sizes.count)
         for steps in sizes.steps
         for beta in BETAS
         for signs in FIRST_SIGN
     ]
     for signs in FIRST_SIGN:
-        found.append(_run(signs, part="orbit", beta=BETAS[0], steps=sizes.shown))
+        runs.append(_run(signs, part="orbit", beta=BETAS[0], steps=sizes.shown))
     tail = {"part": "tail", "beta": 0.0, "steps": sizes.rounds, "orbits": sizes.orbits}
     begun = {"part": "start", "beta": 0.0, "steps": sizes.begun_steps, "count": sizes.begun}
     starts = [_run("fresh", **begun, start=start) for start in ("invariant", "uniform")]
-    return [*found, _run("fresh", **tail), *starts]
+    return [*runs, _run("fresh", **tail), *starts]
 
 
 def _run(signs: str, **hyperparameters: Any) -> Run:

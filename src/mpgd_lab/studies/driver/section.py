@@ -9,12 +9,12 @@ import numpy as np
 from mpgd_lab.content import blocks as content
 from mpgd_lab.content import tables
 from mpgd_lab.content.blocks import Finding, Findings, Panel, Plate, Text, panel
-from mpgd_lab.content.choose import commonest, known, part
 from mpgd_lab.content.findings import BASES
+from mpgd_lab.content.selection import matching, most_common, of_schemes
 from mpgd_lab.content.tables import IncompleteError
-from mpgd_lab.experiment import Said
+from mpgd_lab.experiment import PrintItem
 from mpgd_lab.store import Record
-from mpgd_lab.studies.driver import figure, starts
+from mpgd_lab.studies.driver import figure, initial_law
 from mpgd_lab.studies.driver.runs import GAMMA
 from mpgd_lab.studies.driver.training import PROBABILITIES, noise_of
 
@@ -30,13 +30,13 @@ RULE: Final = (
 
 def blocks(records: Sequence[Record]) -> list[content.Block]:
     """Return what the section shows."""
-    records = known(records, SETTINGS)
-    if lacking := [name for name in ("sums", "orbit", "tail") if not part(records, part=name)]:
+    records = of_schemes(records, SETTINGS)
+    if lacking := [name for name in ("sums", "orbit", "tail") if not matching(records, part=name)]:
         raise IncompleteError(f"no {' and no '.join(lacking)}")
-    sums = commonest(part(records, part="sums"), "count", "gamma")
+    sums = most_common(matching(records, part="sums"), "count", "gamma")
     sums.sort(key=lambda r: (_steps(r), r.run.hyperparameters["beta"], r.run.scheme))
-    orbits = {r.run.scheme: r for r in commonest(part(records, part="orbit"), "steps")}
-    tail = commonest(part(records, part="tail"), "orbits", "steps")[0]
+    orbits = {r.run.scheme: r for r in most_common(matching(records, part="orbit"), "steps")}
+    tail = most_common(matching(records, part="tail"), "orbits", "steps")[0]
     return [
         Text(
             "Values of the chaotic driver, summed and scaled, should follow a skewed heavy-tailed "
@@ -58,7 +58,7 @@ def blocks(records: Sequence[Record]) -> list[content.Block]:
 
 def _starts(records: Sequence[Record]) -> list[content.Block]:
     """Return what the start does, if it was simulated."""
-    mine = commonest(part(records, part="start"), "count", "steps")
+    mine = most_common(matching(records, part="start"), "count", "steps")
     if len(mine) < 2:
         return []
     text = (
@@ -66,7 +66,7 @@ def _starts(records: Sequence[Record]) -> list[content.Block]:
         "one. Both tend to the same limit; from some ten steps on the invariant start is nearer, "
         "and points from the uniform start are still off their law after 300 steps."
     )
-    drawn = panel("Distances for both starts fall with k.", starts.draw_starts, mine)
+    drawn = panel("Distances for both starts fall with k.", initial_law.draw_starts, mine)
     return [Text(text), Plate("starts", "Both starts.", (drawn,)), start_table(mine)]
 
 
@@ -74,7 +74,7 @@ def start_table(records: Sequence[Record]) -> content.Table:
     """Return the distances for both starts."""
     caption = "Kolmogorov distance of sums to the limit / of points to the invariant law, after k"
     k = [f"k = {each:,}" for each in records[0].curves["k"]]
-    return tables.table(caption, ["start", *k], map(starts.row, records))
+    return tables.table(caption, ["start", *k], map(initial_law.row, records))
 
 
 def findings(sums: Sequence[Record]) -> list[Finding]:
@@ -132,9 +132,9 @@ def _steps(record: Record) -> int:
     return int(record.run.hyperparameters["steps"])
 
 
-def told(records: Sequence[Record]) -> Iterator[Said]:
+def printout(records: Sequence[Record]) -> Iterator[PrintItem]:
     """Yield the tables of sums and of laminar phases."""
-    sums, (tail,) = part(records, part="sums"), part(records, part="tail")
+    sums, (tail,) = matching(records, part="sums"), matching(records, part="tail")
     yield (
         f"Sums of k values, gamma {GAMMA}: distances, and quantiles (the limit's in brackets)",
         ["signs", "beta", "k", "KS limit", "KS symm.", "5 %", "95 %"],
@@ -144,9 +144,9 @@ def told(records: Sequence[Record]) -> Iterator[Said]:
         "KS: distance to the limit X(1/gamma, beta) and to the symmetric law X(1/gamma, 0);\n"
         f"a perfect sample of this size has {sums[0].metrics['ks_of_exact_draws']:.4f} on average"
     )
-    yield tables.told(tail_table(tail))
-    if begun := part(records, part="start"):
-        yield tables.told(start_table(begun))
+    yield tables.terminal_table(tail_table(tail))
+    if begun := matching(records, part="start"):
+        yield tables.terminal_table(start_table(begun))
 
 
 def sums_row(record: Record) -> list[str]:

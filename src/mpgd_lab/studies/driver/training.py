@@ -12,7 +12,7 @@ from mpgd.maps import ThalerMap
 from mpgd.noise import ChaoticNoise, position
 from mpgd.parameters import check_integer
 from mpgd.stable import StableLaw
-from mpgd_lab.batched_training import Found, Result
+from mpgd_lab.batched_training import Outcome, Result
 from mpgd_lab.content.blocks import Plate, panel
 from mpgd_lab.content.style import save
 from mpgd_lab.store import Run
@@ -38,7 +38,7 @@ def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
         yield run, *work(run)
 
 
-def work(task: Run) -> Found:
+def work(task: Run) -> Outcome:
     """Return metrics and curves of a run."""
     noise, h, seed = noise_of(task), task.hyperparameters, task.seed
     if h["part"] == "sums":
@@ -47,7 +47,7 @@ def work(task: Run) -> Found:
         y, v = orbit(noise, h["steps"], seed)
         return {}, {"y": y, "v": v}
     if h["part"] == "start":
-        from mpgd_lab.studies.driver.starts import from_start
+        from mpgd_lab.studies.driver.initial_law import from_start
 
         return from_start(noise, h["start"], h["steps"], h["count"], seed)
     return laminar_tail(noise, h["orbits"], h["steps"], seed)
@@ -64,7 +64,7 @@ def orbit(noise: ChaoticNoise, steps: int, seed: int) -> tuple[Array, Array]:
     return ThalerMap(noise.gamma).abel_inverse(s), v
 
 
-def sums(noise: ChaoticNoise, steps: int, count: int, seed: int) -> Found:
+def sums(noise: ChaoticNoise, steps: int, count: int, seed: int) -> Outcome:
     """Return distances to the limit and to the symmetric law, quantiles and a histogram."""
     check_integer("count", count, 1)
     x = np.sort(noise.birkhoff(steps, count, seed).numpy())
@@ -83,11 +83,16 @@ def sums(noise: ChaoticNoise, steps: int, count: int, seed: int) -> Found:
 
 def ks_distance(x: Array, law: StableLaw) -> float:
     """Return Kolmogorov's distance of the sorted sample ``x`` to ``law``."""
-    F, rank = law.cdf(x), np.arange(len(x) + 1) / len(x)
-    return float(max(np.max(rank[1:] - F), np.max(F - rank[:-1])))
+    return ks_distance_to_uniform(law.cdf(x))
 
 
-def laminar_tail(noise: ChaoticNoise, orbits: int, steps: int, seed: int) -> Found:
+def ks_distance_to_uniform(u: Array) -> float:
+    """Return Kolmogorov's distance of a sorted sample to the uniform law."""
+    rank = np.arange(len(u) + 1) / len(u)
+    return float(max(np.max(rank[1:] - u), np.max(u - rank[:-1])))
+
+
+def laminar_tail(noise: ChaoticNoise, orbits: int, steps: int, seed: int) -> Outcome:
     """Return P(length > n), measured over all visits to Z and exact."""
     state = noise.init(orbits, seed)
     visits, longer = 0, np.zeros(len(LENGTHS), dtype=np.int64)

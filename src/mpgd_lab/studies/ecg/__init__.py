@@ -11,24 +11,23 @@ examples.
 Reference: Lim, Wan & Simsekli (2022), Appendix F.1.
 """
 
-from mpgd_lab.catalogue import PROTOCOLS
 from mpgd_lab.data.sources import ECG5000
-from mpgd_lab.experiment import Experiment, Part
+from mpgd_lab.experiment import Experiment, SectionSpec
 from mpgd_lab.schema import Needs
 from mpgd_lab.studies.ecg.runs import COMPARISON, tasks
 from mpgd_lab.studies.ecg.section import blocks
-from mpgd_lab.studies.ecg.training import largest, train
+from mpgd_lab.studies.ecg.training import max_batch, train
 
-NEEDS = Needs(("test_accuracy",), (("accuracy_step", "test_accuracy"),), optional=True)
+NEEDS = Needs(("test_accuracy",), (("accuracy_step", "test_accuracy"),))
+MINI_BATCHES = Needs(NEEDS.metrics)  # no figure shows the reference on the way
 EXPERIMENT = Experiment(
     name="ecg",
     runs=tasks,
     train=train,
-    told=COMPARISON.told,
-    needs=lambda run: NEEDS,
-    protocols=PROTOCOLS,
-    section=Part("ECG5000", blocks, place=5),
+    printout=COMPARISON.printout,
+    needs=lambda run: MINI_BATCHES if run.hyperparameters.get("batch") else NEEDS,
+    section=SectionSpec("ECG5000", blocks, place=5),
     data=(ECG5000,),
-    largest=largest,
+    max_batch=max_batch,
     seconds=0.97,
 )

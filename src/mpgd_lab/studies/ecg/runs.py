@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from mpgd_lab.banks.released import SWITCHES
 from mpgd_lab.content.tables import Comparison
+from mpgd_lab.perturbations.released import SWITCHES
 from mpgd_lab.schemes import SCRIPTED, Scheme, chaotic, matched, mpgd, runs_of
-from mpgd_lab.statistics import Columns, grouped
+from mpgd_lab.statistics import Measure, grouped
 from mpgd_lab.store import Record, Run
 
 GAMMAS: Final = (0.55, 0.6, 0.65)
@@ -38,7 +38,7 @@ PRINTED: Final = {  # mean (sample std) of five seeds
 }
 
 
-ACCURACY: Final = Columns(
+ACCURACY: Final = Measure(
     "test_accuracy", "test accuracy, %", 2, lambda name: PRINTED.get(name, ""), "higher", "accuracy"
 )
 

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from mpgd_lab.content.blocks import Block, Missing, Plate, Text, panel
-from mpgd_lab.content.choose import chosen, commonest
-from mpgd_lab.content.curves import against_gamma, on_the_way
-from mpgd_lab.content.findings import PROTOCOLS, command, judged, unfinished, without_text
+from mpgd_lab.content.blocks import Block, Plate, Text, panel
+from mpgd_lab.content.curves import against_gamma, along_training
+from mpgd_lab.content.findings import PROTOCOLS, unfinished, verdict_blocks, without_text
+from mpgd_lab.content.selection import most_common, records_of
 from mpgd_lab.content.style import GREY
 from mpgd_lab.content.tables import Setting, scheme_table
 from mpgd_lab.store import Record, Run
@@ -19,16 +19,17 @@ SHOWN: Final = 0.55  # the gamma of Figure 3
 
 def blocks(records: Sequence[Record]) -> list[Block]:
     """Return what the section shows."""
-    held = by_depth(commonest(records, *FIXED))
+    groups = by_depth(most_common(records, *FIXED))
     settings = [
-        Setting(title, own, ACCURACY, title in PROTOCOLS.values()) for title, own in held.items()
+        Setting(title, group, ACCURACY, title in PROTOCOLS.values())
+        for title, group in groups.items()
     ]
     panels = []
-    for title, own, beta in _each(held):
+    for title, group, beta in _each(groups):
         alt = f"Test accuracy against γ, {title}, β = {beta:g}."
-        panels.append(panel(alt, against_gamma, own, ACCURACY, beta, _short(title, beta)))
+        panels.append(panel(alt, against_gamma, group, ACCURACY, beta, _short(title, beta)))
     return [
-        *unfinished("ecg", held, _one_depth),
+        *unfinished("ecg", groups, _one_depth),
         Text(
             "A sigmoid net of width 32, full batch, perturbed for the first 500 of 1000 steps. The "
             "text says one hidden layer, the script has two. The printed numbers are of two, so "
@@ -38,8 +39,8 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             "test series): descent through two layers has not begun to learn."
         ),
         *without_text("ecg", records),
-        *judged(held, HEADLINES, COMPARISON, [title for title in held if ONE in title]),
-        _figure_three(held),
+        *verdict_blocks(groups, HEADLINES, COMPARISON, [title for title in groups if ONE in title]),
+        _figure_three(groups),
         Plate(
             "ecg",
             "Final test accuracy: means with 95 % intervals; open diamonds are the "
@@ -58,18 +59,18 @@ def blocks(records: Sequence[Record]) -> list[Block]:
 
 def by_depth(records: Sequence[Record]) -> dict[str, list[Record]]:
     """Return the records of each protocol and depth, as the experiment now defines them."""
-    held: dict[str, list[Record]] = {}
+    groups: dict[str, list[Record]] = {}
     for protocol, title in PROTOCOLS.items():
-        own = [record for record in records if record.run.protocol == protocol]
-        if not own:
+        group = [record for record in records if record.run.protocol == protocol]
+        if not group:
             continue
-        fixed = {name: own[0].run.hyperparameters[name] for name in FIXED}
-        runs = tasks(protocol, sorted({record.run.seed for record in own}), fixed)
+        fixed = {name: group[0].run.hyperparameters[name] for name in FIXED}
+        runs = tasks(protocol, sorted({record.run.seed for record in group}), fixed)
         for depth, widths in DEPTHS.items():
             name = title if protocol == "released" else f"{title}, {depth}"
             mine = [task for task in runs if task.hyperparameters["widths"] == widths]
-            held[name] = [*held.get(name, ()), *chosen(own, mine)]
-    return {name: own for name, own in held.items() if own}
+            groups[name] = [*groups.get(name, ()), *records_of(group, mine)]
+    return {name: group for name, group in groups.items() if group}
 
 
 def _one_depth(protocol: str, seeds: Sequence[int]) -> list[Run]:
@@ -78,17 +79,11 @@ def _one_depth(protocol: str, seeds: Sequence[int]) -> list[Run]:
     return [run for run in runs if run.hyperparameters["widths"] == widths]
 
 
-def _figure_three(held: Mapping[str, Sequence[Record]]) -> Block:
-    if not any("test_accuracy" in record.curves for own in held.values() for record in own):
-        return Missing(
-            "Figure 3, the accuracy on the way, is not in these records: they are of "
-            "an earlier version. To make it:",
-            command("ecg", options="--out NEW"),
-        )
+def _figure_three(groups: Mapping[str, Sequence[Record]]) -> Block:
     panels = []
-    for title, own, beta in _each(held):
+    for title, group, beta in _each(groups):
         alt = f"Test accuracy against steps, {title}, γ = {SHOWN}, β = {beta:g}."
-        panels.append(panel(alt, _draw, own, beta, _short(title, beta)))
+        panels.append(panel(alt, _draw, group, beta, _short(title, beta)))
     return Plate(
         "figure3",
         f"Figure 3 of the paper: mean test accuracy on the way at γ = {SHOWN}, "
@@ -100,8 +95,8 @@ def _figure_three(held: Mapping[str, Sequence[Record]]) -> Block:
     )
 
 
-def _each(held: Mapping[str, Sequence[Record]]) -> list[tuple[str, Sequence[Record], float]]:
-    return [(title, own, beta) for title, own in held.items() for beta in BETAS]
+def _each(groups: Mapping[str, Sequence[Record]]) -> list[tuple[str, Sequence[Record], float]]:
+    return [(title, group, beta) for title, group in groups.items() for beta in BETAS]
 
 
 def _short(title: str, beta: float) -> str:
@@ -109,5 +104,7 @@ def _short(title: str, beta: float) -> str:
 
 
 def _draw(ax: Any, records: Sequence[Record], beta: float, title: str) -> None:
-    on_the_way(ax, records, SHOWN, beta, "accuracy_step", "test_accuracy", title, ACCURACY.title)
+    along_training(
+        ax, records, SHOWN, beta, "accuracy_step", "test_accuracy", title, ACCURACY.title
+    )
     ax.axvline(records[0].run.hyperparameters["stop"], color=GREY, lw=0.8, ls=":")

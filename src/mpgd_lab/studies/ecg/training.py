@@ -9,22 +9,22 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy
 
-from mpgd_lab.banks.released import released_gaussian
-from mpgd_lab.batched_training import Problem, Result, Trained, descend, full_batch
+from mpgd_lab.batched_training import Problem, Result, TrainedBatch, descend, full_batch
 from mpgd_lab.batched_training import train as train_nets
 from mpgd_lab.data.sources import Split
 from mpgd_lab.data.sources import ecg5000 as load_split
 from mpgd_lab.nets.layout import Layout, cross_entropy
+from mpgd_lab.perturbations.released import released_gaussian
 from mpgd_lab.schemes import is_scripted
 from mpgd_lab.store import Run
 
-LARGEST: Final = 20  # in a batch, for the memory of its noise
+MAX_BATCH: Final = 20  # in a batch, for the memory of its noise
 WATCHED: Final = 40  # steps between two points of the curve of the test accuracy
 
 
-def largest(task: Run) -> int:
+def max_batch(task: Run) -> int:
     """Return how many runs may be trained with this one."""
-    return 1 if is_scripted(task) else LARGEST
+    return 1 if is_scripted(task) else MAX_BATCH
 
 
 def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
@@ -32,8 +32,8 @@ def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
     split = load_split(data)
     for task in filter(is_scripted, runs):
         on_train, on_test, early = script(split, task)
-        found = metrics(on_train, on_test, split)
-        yield task, found, _accuracy_curve(task, [*early, found["test_accuracy"]])
+        scores = metrics(on_train, on_test, split)
+        yield task, scores, _accuracy_curve(task, [*early, scores["test_accuracy"]])
     together = [run for run in runs if not is_scripted(run)]
     if not together:
         return
@@ -45,15 +45,15 @@ def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
             layout.outputs(trained.after, part) for part in (split.x_train, split.x_test)
         )
     for row, task in enumerate(together):
-        found = metrics(on_train[row], on_test[row], split)
+        scores = metrics(on_train[row], on_test[row], split)
         curves = {"step": trained.moments, "train_loss": trained.curve[:, row]}
         if accuracies:
             own = [float(each[row]) for each in accuracies]
-            curves |= _accuracy_curve(task, [*own, found["test_accuracy"]])
-        yield task, found, curves
+            curves |= _accuracy_curve(task, [*own, scores["test_accuracy"]])
+        yield task, scores, curves
 
 
-def watched(layout: Layout, split: Split, runs: list[Run]) -> tuple[Trained, list[Tensor]]:
+def watched(layout: Layout, split: Split, runs: list[Run]) -> tuple[TrainedBatch, list[Tensor]]:
     """Train, and return beside the result the test accuracies (run,) every `WATCHED` steps.
 
     The mini-batch reference, which no figure of the paper shows, has none.
@@ -87,8 +87,8 @@ def accuracy(outputs: Tensor, targets: Tensor) -> Tensor:
 def metrics(on_train: Tensor, on_test: Tensor, split: Split) -> dict[str, float]:
     """Return accuracies in per cent at threshold 0.5, and the training loss."""
     pairs = {"train": (on_train, split.y_train), "test": (on_test, split.y_test)}
-    found = {f"{name}_accuracy": float(accuracy(p, y)) for name, (p, y) in pairs.items()}
-    return found | {"train_loss": float(cross_entropy(on_train, split.y_train))}
+    scores = {f"{name}_accuracy": float(accuracy(p, y)) for name, (p, y) in pairs.items()}
+    return scores | {"train_loss": float(cross_entropy(on_train, split.y_train))}
 
 
 def script(split: Split, task: Run) -> tuple[Tensor, Tensor, list[float]]:

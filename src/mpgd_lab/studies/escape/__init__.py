@@ -9,21 +9,21 @@ where the time is spent.
 Not in the paper, which has the limit only: Lim, Wan & Simsekli (2022), Theorem 4.1.
 """
 
-from mpgd_lab.experiment import Experiment, Part
+from mpgd_lab.experiment import Experiment, SectionSpec
 from mpgd_lab.studies.escape.runs import label, needs, tasks
-from mpgd_lab.studies.escape.section import blocks, told
+from mpgd_lab.studies.escape.section import blocks, printout
 from mpgd_lab.studies.escape.training import train
 
 EXPERIMENT = Experiment(
     name="escape",
     runs=tasks,
     train=train,
-    told=told,
+    printout=printout,
     needs=needs,
-    section=Part("Leaving wells at a finite step", blocks, place=12),
+    section=SectionSpec("Leaving wells at a finite step", blocks, place=12),
     on_request=True,
     seeded=False,
-    largest=lambda run: 1,
+    max_batch=lambda run: 1,
     label=label,
     figures=blocks,
     seconds=12.0,

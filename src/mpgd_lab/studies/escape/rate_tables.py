@@ -5,7 +5,7 @@ from typing import Final
 
 from mpgd.theory.phases.laminar import decay_of, force_of
 from mpgd_lab.content.blocks import Table
-from mpgd_lab.content.choose import part
+from mpgd_lab.content.selection import matching
 from mpgd_lab.content.tables import table
 from mpgd_lab.store import Record
 from mpgd_lab.studies.escape.figure import NAMES, SETTINGS, setting
@@ -16,14 +16,14 @@ RATE_COLUMNS: Final = ("measured", "exits", "phase to phase", "ratio", "one phas
 
 def plain(rates: Sequence[Record], kind: str | None = "mpgd") -> list[Record]:
     """Return the records of the quadratic well at the usual gamma, symmetric and not capped."""
-    found = part(rates, well="quadratic", gamma=GAMMA, beta=0.0, longest=None)
+    found = matching(rates, well="quadratic", gamma=GAMMA, beta=0.0, longest=None)
     return [r for r in found if kind in (None, setting(r, "kind"))]
 
 
 def by_step(rates: Sequence[Record]) -> list[Record]:
     """Return the records of the table of step sizes, for which most exits are counted."""
     most = max(setting(r, "exits") for r in rates)
-    found = [r for r in part(rates, well="quadratic", exits=most) if setting(r, "eta") in ETAS]
+    found = [r for r in matching(rates, well="quadratic", exits=most) if setting(r, "eta") in ETAS]
     return sorted(found, key=lambda r: (setting(r, "gamma"), -setting(r, "eta")))
 
 
@@ -70,7 +70,7 @@ def step_table(rates: Sequence[Record]) -> Table:
 
 def other_table(rates: Sequence[Record]) -> Table:
     """Return the table of all other counts of MPGD in one dimension."""
-    rest = [r for r in part(rates, kind="mpgd") if r not in by_step(rates)]
+    rest = [r for r in matching(rates, kind="mpgd") if r not in by_step(rates)]
     rest.sort(key=lambda r: (setting(r, "well"), setting(r, "longest") or 0, r.metrics["force"]))
     rows = [
         [

@@ -4,10 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from mpgd_lab.content.blocks import Block, Finding, Findings, Panel, Plate, Text, panel
-from mpgd_lab.content.choose import commonest, known, part
-from mpgd_lab.content.tables import IncompleteError
-from mpgd_lab.content.tables import told as as_told
-from mpgd_lab.experiment import Said
+from mpgd_lab.content.selection import matching, most_common, of_schemes
+from mpgd_lab.content.tables import IncompleteError, terminal_table
+from mpgd_lab.experiment import PrintItem
 from mpgd_lab.store import Record
 from mpgd_lab.studies.escape import figure
 from mpgd_lab.studies.escape.figure import setting
@@ -32,13 +31,13 @@ RULE: Final = (
 
 def blocks(records: Sequence[Record]) -> list[Block]:
     """Return what the section shows."""
-    records = known(records, KINDS)
-    if lacking := [name for name in NEEDS if not part(records, part=name)]:
+    records = of_schemes(records, KINDS)
+    if lacking := [name for name in NEEDS if not matching(records, part=name)]:
         raise IncompleteError(f"no {' and no '.join(lacking)}")
-    rates = commonest(part(records, part="rate"), "walkers")
-    shares = commonest(part(records, part="share"), "walkers", "time")
-    boxes = commonest(part(records, part="dimension"), "time")
-    (chart, *_) = part(records, part="map")
+    rates = most_common(matching(records, part="rate"), "walkers")
+    shares = most_common(matching(records, part="share"), "walkers", "time")
+    boxes = most_common(matching(records, part="dimension"), "time")
+    (chart, *_) = matching(records, part="map")
     return [
         Text(
             "While a laminar phase lasts, MPGD is plain descent on the loss tilted by a force F = "
@@ -102,7 +101,7 @@ def _two_wells(shares: Sequence[Record], chart: Record) -> Iterator[Panel]:
 def _panels(rates: Sequence[Record], boxes: Sequence[Record]) -> Iterator[Panel]:
     alt = "Exit rates fall to nothing where the step is too large, and reach Lévy's for small ones."
     yield panel(alt, figure.draw_steps, by_step(rates), "Quadratic well")
-    cosine = part(rates, well="cosine")
+    cosine = matching(rates, well="cosine")
     yield panel(alt, figure.draw_steps, cosine, "Cosine well, slope 1.57")
     scan = [r for r in plain(rates) if setting(r, "eta") == 0.005]
     alt = "The exit rate rises from nothing where the force passes the slope."
@@ -122,7 +121,7 @@ def _panels(rates: Sequence[Record], boxes: Sequence[Record]) -> Iterator[Panel]
 
 def findings(shares: Sequence[Record]) -> Iterator[Finding]:
     """Yield for each force whether more time is spent in the wide well."""
-    for r in sorted(part(shares, kind="mpgd"), key=lambda r: r.metrics["force"]):
+    for r in sorted(matching(shares, kind="mpgd"), key=lambda r: r.metrics["force"]):
         low, high = r.metrics["low"], r.metrics["high"]
         word = "supported" if low > 0.5 else "contradicted" if high < 0.5 else "undecided"
         reason = f"share {r.metrics['share']:.3f} [{low:.3f}, {high:.3f}]"
@@ -131,12 +130,12 @@ def findings(shares: Sequence[Record]) -> Iterator[Finding]:
         yield Finding(HEADLINE, "fresh signs", claim, word, reason)
 
 
-def told(records: Sequence[Record]) -> Iterator[Said]:
+def printout(records: Sequence[Record]) -> Iterator[PrintItem]:
     """Yield all tables, and what the two wells show."""
-    rates, shares = part(records, part="rate"), part(records, part="share")
+    rates, shares = matching(records, part="rate"), matching(records, part="share")
     tables = (step_table(rates), other_table(rates), noise_table(rates), share_table(shares))
-    yield from map(as_told, tables)
-    yield as_told(box_table(part(records, part="dimension")))
-    yield as_told(paper_table())
+    yield from map(terminal_table, tables)
+    yield terminal_table(box_table(matching(records, part="dimension")))
+    yield terminal_table(paper_table())
     for finding in findings(shares):
         yield f"  {finding.claim}: {finding.word} ({finding.reason})"

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpgd.theory.phases.exits import exit_rate
-from mpgd_lab.batched_training import Found, Result
+from mpgd_lab.batched_training import Outcome, Result
 from mpgd_lab.store import Run
 from mpgd_lab.studies.escape import predictions
-from mpgd_lab.studies.escape.walks import Count, count_exits, make_noise, time_right
+from mpgd_lab.studies.escape.walkers import Count, count_exits, make_noise, time_right
 from mpgd_lab.studies.escape.well_shapes import NARROW, WELLS, WIDE, rotation, two_slopes
 
 Array = NDArray[np.float64]
@@ -25,13 +25,13 @@ def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
         yield run, *work(run)
 
 
-def work(task: Run) -> Found:
+def work(task: Run) -> Outcome:
     """Return metrics and curves of a run."""
     parts = {"rate": rate, "share": share, "dimension": dimension, "map": regimes}
     return parts[task.hyperparameters["part"]](task)
 
 
-def rate(task: Run) -> Found:
+def rate(task: Run) -> Outcome:
     """Return how often walkers leave a well, and the predictions."""
     h = task.hyperparameters
     well = WELLS[h["well"]]
@@ -47,7 +47,7 @@ def rate(task: Run) -> Found:
     return _counted(count, h) | predictions.rates(h), {}
 
 
-def dimension(task: Run) -> Found:
+def dimension(task: Run) -> Outcome:
     """Return how often walkers leave a box, aligned with the coordinates or rotated."""
     h = task.hyperparameters
     Q = rotation(h["dimension"], h["rotation"]).T
@@ -70,7 +70,7 @@ def _counted(count: Count, h: Any) -> dict[str, float]:
     return found | {"exits": count.exits, "clock": count.clock}
 
 
-def share(task: Run) -> Found:
+def share(task: Run) -> Outcome:
     """Return the share of time in the wide well, half of the walkers started in each."""
     h = task.hyperparameters
     starts = np.where(np.arange(h["walkers"]) % 2, WIDE, -NARROW)
@@ -84,7 +84,7 @@ def share(task: Run) -> Found:
     return {k: float(v) for k, v in found.items()} | predictions.shares(h), curves
 
 
-def regimes(task: Run) -> Found:
+def regimes(task: Run) -> Outcome:
     """Return the one-phase rate over the Levy rate in the quadratic well, over eta and sigma."""
     h = task.hyperparameters
     etas, sigmas = (np.geomspace(*ends, h["rows"]) for ends in SPAN)

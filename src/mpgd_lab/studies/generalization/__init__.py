@@ -22,21 +22,21 @@ Reference: Lim, Wan & Simsekli (2022), Theorem 4.2 and Section 4.2.
 """
 
 from mpgd_lab.data.sources import AIRFOIL
-from mpgd_lab.experiment import Experiment, Part
-from mpgd_lab.studies.generalization.runs import needs, tasks, wanted
-from mpgd_lab.studies.generalization.section import blocks, told
+from mpgd_lab.experiment import Experiment, SectionSpec
+from mpgd_lab.studies.generalization.runs import needs, select_runs, tasks
+from mpgd_lab.studies.generalization.section import blocks, printout
 from mpgd_lab.studies.generalization.training import train
 
 EXPERIMENT = Experiment(
     name="generalization",
     runs=tasks,
     train=train,
-    told=told,
+    printout=printout,
     needs=needs,
-    section=Part("Gap, tail index and trace against γ", blocks, place=10),
-    also=(AIRFOIL,),
+    section=SectionSpec("Gap, tail index and trace against γ", blocks, place=10),
+    optional_data=(AIRFOIL,),
     seeded=False,
     figures=blocks,
-    wanted=wanted,
+    select_runs=select_runs,
     seconds=6.0,
 )

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpgd_lab import statistics
-from mpgd_lab.statistics import Verdict, corrected
+from mpgd_lab.statistics import Verdict, holm_corrected
 from mpgd_lab.store import Record
 from mpgd_lab.studies.generalization.runs import GAMMAS, MPGD
 
@@ -14,7 +14,7 @@ Array = NDArray[np.float64]
 Records = Mapping[str, Record]  # of every scheme, on one data set
 
 
-def judged(records: Records) -> list[Verdict]:
+def verdict_blocks(records: Records) -> list[Verdict]:
     """Return the verdicts on the paper's two claims for one data set, judged together."""
     gaps, late = (
         np.array([records[scheme].curves[key] for scheme in MPGD])
@@ -28,7 +28,7 @@ def judged(records: Records) -> list[Verdict]:
         "MPGD lowers the Hessian, against descent": mpgd - traces["descent"],
         "MPGD lowers the Hessian, against Gaussian noise": mpgd - traces["gaussian"],
     }
-    return corrected(
+    return holm_corrected(
         Verdict(claim, "lower", statistics.interval(d)) for claim, d in differences.items()
     )
 

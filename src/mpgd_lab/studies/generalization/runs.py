@@ -60,13 +60,7 @@ FULL: Final = Size()
 
 def needs(run: Run) -> Needs:
     """Return what the record of a run must hold; no noise, no tail."""
-    noisy = is_current(run) and run.scheme != "descent"
-    return Needs(curves=(WATCHED + (TAILS if noisy else ()),))
-
-
-def is_current(run: Run) -> bool:
-    """Return whether a run's readings are made as they are now."""
-    return all(run.hyperparameters.get(name) == how for name, how in READINGS.items())
+    return Needs(curves=(WATCHED + (TAILS if run.scheme != "descent" else ()),))
 
 
 def tasks(protocol: str, seeds: Sequence[int], size: Size = FULL) -> list[Run]:
@@ -74,7 +68,7 @@ def tasks(protocol: str, seeds: Sequence[int], size: Size = FULL) -> list[Run]:
     return [_run(name, scheme, size) for name in size.trainings for scheme in SCHEMES]
 
 
-def wanted(context: Context, size: Size = FULL) -> list[Run]:
+def select_runs(context: Context, size: Size = FULL) -> list[Run]:
     """Return the runs on the data sets that are found."""
     every, found = tasks("paper", (), size), is_available(AIRFOIL, context.data)
     if found or "airfoil" not in size.trainings:

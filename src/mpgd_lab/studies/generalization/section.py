@@ -7,14 +7,13 @@ import numpy as np
 
 from mpgd_lab import statistics
 from mpgd_lab.content.blocks import Block, Finding, Findings, Plate, Table, Text, panel
-from mpgd_lab.content.choose import commonest, part
-from mpgd_lab.content.tables import IncompleteError, table
-from mpgd_lab.content.tables import told as as_told
-from mpgd_lab.experiment import Said
+from mpgd_lab.content.selection import matching, most_common
+from mpgd_lab.content.tables import IncompleteError, table, terminal_table
+from mpgd_lab.experiment import PrintItem
 from mpgd_lab.store import Record
 from mpgd_lab.studies.generalization.figure import PANELS, draw_panel
-from mpgd_lab.studies.generalization.gap_verdicts import interval, judged
-from mpgd_lab.studies.generalization.runs import SCHEMES, TAILS, TRAININGS, is_current
+from mpgd_lab.studies.generalization.gap_verdicts import interval, verdict_blocks
+from mpgd_lab.studies.generalization.runs import SCHEMES, TAILS, TRAININGS
 
 HEADLINES: Final = {
     "gap": "Advice from Theorem 4.2: smaller α, smaller generalisation gap",
@@ -40,7 +39,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     held = by_data(records)
     if not held:
         raise IncompleteError("no data set on which all schemes were run as this version does")
-    found = [_finding(name, one) for name, each in held.items() for one in judged(each)]
+    found = [_finding(name, one) for name, each in held.items() for one in verdict_blocks(each)]
     panels = []
     for name, each in held.items():
         for quantity, title in PANELS.items():
@@ -89,8 +88,7 @@ def by_data(records: Sequence[Record]) -> dict[str, dict[str, Record]]:
 
 
 def _by_scheme(records: Sequence[Record], name: str) -> dict[str, Record]:
-    own = [record for record in part(records, data=name) if is_current(record.run)]
-    mine = commonest(own, "seeds", "steps", "eta", "strength")
+    mine = most_common(matching(records, data=name), "seeds", "steps", "eta", "strength")
     found = {record.run.scheme: record for record in mine}
     return {scheme: found[scheme] for scheme in SCHEMES if scheme in found}
 
@@ -98,17 +96,17 @@ def _by_scheme(records: Sequence[Record], name: str) -> dict[str, Record]:
 def _finding(name: str, verdict: statistics.Verdict) -> Finding:
     headline = next(text for word, text in HEADLINES.items() if word in verdict.claim)
     return Finding(
-        headline, name, verdict.claim, verdict.shown, verdict.reason(DIGITS), "elsewhere"
+        headline, name, verdict.claim, verdict.label, verdict.reason(DIGITS), "elsewhere"
     )
 
 
-def told(records: Sequence[Record]) -> Iterator[Said]:
+def printout(records: Sequence[Record]) -> Iterator[PrintItem]:
     """Yield a table and the verdicts for each data set."""
     for name, held in by_data(records).items():
         for one, places in zip(_tables(name, held), PARTS.values(), strict=True):
-            caption, _, rows = as_told(one)
+            caption, _, rows = terminal_table(one)
             yield caption, [TERMINAL[k] for k in places], rows
-        for verdict in judged(held):
+        for verdict in verdict_blocks(held):
             yield f"{name}: {verdict.text(DIGITS)}"
 
 

@@ -13,7 +13,7 @@ from mpgd_lab.batched_training import Result
 from mpgd_lab.data.sources import airfoil
 from mpgd_lab.store import Run
 from mpgd_lab.studies.generalization.runs import SCHEMES, TAILS, Training
-from mpgd_lab.studies.generalization.trajectories import Array, Data, Trained, descend
+from mpgd_lab.studies.generalization.trajectories import Array, Data, TrainedNetworks, descend
 
 DIGITS_TRAIN: Final = 256  # so few that there is a gap to speak of
 
@@ -47,7 +47,7 @@ def load_data(name: str, seeds: int, seed: int, folder: Path | None = None) -> D
     return Data(name, x[..., :n].contiguous(), y[:, :n], x[..., n:].contiguous(), y[:, n:])
 
 
-def summarise(trained: Trained, k: int, noisy: bool) -> dict[str, Array]:
+def summarise(trained: TrainedNetworks, k: int, noisy: bool) -> dict[str, Array]:
     """Return what is reported of scheme k, one number for each seed; no noise, no tail."""
     losses, points = (trained.train[k], trained.test[k]), trained.points[k]
     half = losses[0].shape[1] // 2

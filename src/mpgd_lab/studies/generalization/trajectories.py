@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mpgd_lab.batched_training import walk
+from mpgd_lab.batched_training import iterate_steps
 from mpgd_lab.nets.layout import gradients
 from mpgd_lab.studies.generalization.runs import Noise, Training
 
@@ -42,7 +42,7 @@ class Data:
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
+class TrainedNetworks:
     """What came of it: losses (scheme, seed, look), points (scheme, seed, time, coordinate)."""
 
     train: Array
@@ -51,7 +51,9 @@ class Trained:
     hessian_trace: Array
 
 
-def descend(data: Data, noises: Sequence[Noise | None], how: Training, seed: int) -> Trained:
+def descend(
+    data: Data, noises: Sequence[Noise | None], how: Training, seed: int
+) -> TrainedNetworks:
     """Train one network for every noise (None: plain descent) and every seed of ``data``."""
     x = initial(data, how.hidden, seed).expand(len(noises), -1, -1).clone()
     drivers = [_Driver(noise, tuple(x.shape[1:]), how.strength, seed) for noise in noises]
@@ -62,7 +64,7 @@ def descend(data: Data, noises: Sequence[Noise | None], how: Training, seed: int
         pushed = [driver.perturb(row) for driver, row in zip(drivers, x, strict=True)]
         return x - how.eta * g + torch.stack(pushed)
 
-    passed = walk(x, partial(_gradient, data=data), step, how.steps)
+    passed = iterate_steps(x, partial(_gradient, data=data), step, how.steps)
     for k, (x, _) in enumerate(passed, start=1):
         left = how.steps - k
         if left < 2 * how.points and left % 2 == 0:
@@ -71,7 +73,7 @@ def descend(data: Data, noises: Sequence[Noise | None], how: Training, seed: int
             losses.append(_both(x, data))
     both = torch.stack(losses, dim=-1).double().numpy()
     trajectory = torch.stack(points, dim=2).numpy()
-    return Trained(both[0], both[1], trajectory, hessian_traces(x, data, how.probes, seed))
+    return TrainedNetworks(both[0], both[1], trajectory, hessian_traces(x, data, how.probes, seed))
 
 
 def initial(data: Data, hidden: int, seed: int) -> Tensor:

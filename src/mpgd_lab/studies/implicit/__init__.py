@@ -11,20 +11,20 @@ autocovariances come from the invariant law and not from these paths.
 Reference: Lim, Wan & Simsekli (2022), Theorem 4.3.
 """
 
-from mpgd_lab.experiment import Experiment, Part
+from mpgd_lab.experiment import Experiment, SectionSpec
 from mpgd_lab.studies.implicit.runs import NEEDS, RATIO, RATIO_NEEDS, label, tasks
-from mpgd_lab.studies.implicit.section import blocks, told
+from mpgd_lab.studies.implicit.section import blocks, printout
 from mpgd_lab.studies.implicit.training import train
 
 EXPERIMENT = Experiment(
     name="implicit",
     runs=tasks,
     train=train,
-    told=told,
+    printout=printout,
     needs=lambda run: RATIO_NEEDS if run.scheme == RATIO else NEEDS,
-    section=Part("Theorem 4.3 against simulation", blocks, place=9),
+    section=SectionSpec("Theorem 4.3 against simulation", blocks, place=9),
     seeded=False,
-    largest=lambda run: 1,
+    max_batch=lambda run: 1,
     label=label,
     figures=blocks,
     seconds=1.5,

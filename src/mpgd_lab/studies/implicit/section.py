@@ -5,9 +5,9 @@ from typing import Final
 
 from mpgd_lab.content import tables
 from mpgd_lab.content.blocks import Block, Finding, Findings, Panel, Plate, Table, Text, panel
-from mpgd_lab.content.choose import commonest, known, part
+from mpgd_lab.content.selection import matching, most_common, of_schemes
 from mpgd_lab.content.tables import IncompleteError, table
-from mpgd_lab.experiment import Said
+from mpgd_lab.experiment import PrintItem
 from mpgd_lab.statistics import by_scheme
 from mpgd_lab.store import Record
 from mpgd_lab.studies.implicit.figure import AGREE, SHOWN, TITLES, draw_cases, draw_epsilon
@@ -39,9 +39,9 @@ RATIO_TEXT: Final = (
 
 def blocks(records: Sequence[Record]) -> list[Block]:
     """Return what the section shows."""
-    ratios = known(records, (RATIO,)) if any(r.run.scheme == RATIO for r in records) else []
+    ratios = of_schemes(records, (RATIO,)) if any(r.run.scheme == RATIO for r in records) else []
     records = [record for record in records if record.run.scheme != RATIO]
-    records = known(records, PROBLEMS) if records else []
+    records = of_schemes(records, PROBLEMS) if records else []
     if not records:
         raise IncompleteError("no run of a loss of the test")
     held = [record for name in PROBLEMS for record in _cases(records, name)]
@@ -80,7 +80,7 @@ def ratio_table(records: Sequence[Record]) -> Table:
     rows = []
     for regime, words in (("fixed", f"{FIXED_STEPS} steps"), ("limit", "2 m steps")):
         for mu0, sigma0 in RATIO_SIZES:
-            mine = part(records, regime=regime, mu0=mu0, sigma0=sigma0)
+            mine = matching(records, regime=regime, mu0=mu0, sigma0=sigma0)
             found = {r.run.hyperparameters["m"]: r.metrics for r in mine}
             cells = [
                 f"{abs(found[k]['third'] / found[k]['trace']):.4f}" if k in found else "" for k in m
@@ -91,10 +91,10 @@ def ratio_table(records: Sequence[Record]) -> Table:
 
 
 def _panels(records: Sequence[Record]) -> Iterator[Panel]:
-    said = "the simulation tends to the completed coefficient, not to the printed one."
+    outcome = "the simulation tends to the completed coefficient, not to the printed one."
     for record in records:
         if case_of(record.run) == SHOWN:
-            yield panel(f"{TITLES[record.run.scheme]}: {said}", draw_epsilon, record, left=0.22)
+            yield panel(f"{TITLES[record.run.scheme]}: {outcome}", draw_epsilon, record, left=0.22)
     for name, mine in by_scheme(records).items():
         alt = f"{TITLES[name]}: all cases over the completed coefficient."
         yield panel(alt, draw_cases, mine, left=0.47)
@@ -115,7 +115,7 @@ def findings(records: Sequence[Record]) -> list[Finding]:
 
 
 def _cases(records: Sequence[Record], name: str) -> list[Record]:
-    return sorted(commonest([r for r in records if r.run.scheme == name], "count"), key=_place)
+    return sorted(most_common([r for r in records if r.run.scheme == name], "count"), key=_place)
 
 
 def _place(record: Record) -> tuple[float, float, float, bool]:
@@ -123,10 +123,10 @@ def _place(record: Record) -> tuple[float, float, float, bool]:
     return case.beta, -case.mu0, case.sigma0, not case.shared
 
 
-def told(records: Sequence[Record]) -> Iterator[Said]:
+def printout(records: Sequence[Record]) -> Iterator[PrintItem]:
     """Yield the table of all cases, and in how many each form of the theorem holds."""
     if ratios := [record for record in records if record.run.scheme == RATIO]:
-        yield tables.told(ratio_table(ratios))
+        yield tables.terminal_table(ratio_table(ratios))
         yield RATIO_TEXT
     records = [record for record in records if record.run.scheme != RATIO]
     columns = ["loss", "drivers", "measured", "s.e.", "completed", "z", "printed", "z", "verdict"]

@@ -11,7 +11,7 @@ from torch.func import grad, vmap
 
 from mpgd.noise import ChaoticNoise
 from mpgd.theory import implicit_regularizer
-from mpgd_lab.batched_training import Found, Result
+from mpgd_lab.batched_training import Outcome, Result
 from mpgd_lab.store import Run
 from mpgd_lab.studies.implicit.runs import EPSILONS, GAMMA, PROBLEMS, RATIO, Case, Problem, case_of
 
@@ -66,7 +66,7 @@ def ratio(task: Run) -> dict[str, float]:
     return {"trace": found.trace, "third": found.third, "cross": found.cross}
 
 
-def work(task: Run) -> Found:
+def work(task: Run) -> Outcome:
     """Return the measured coefficient and what the theorem says, with D(eps) as curves."""
     if task.scheme == RATIO:
         return ratio(task), {}

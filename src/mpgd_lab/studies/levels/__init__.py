@@ -10,12 +10,12 @@ checked with fresh seeds. The rule of the check was written before the runs:
 """
 
 from mpgd_lab.data.sources import AIRFOIL, ECG5000
-from mpgd_lab.experiment import Experiment, Part
+from mpgd_lab.experiment import Experiment, SectionSpec
 from mpgd_lab.schema import Needs
 from mpgd_lab.store import Run
 from mpgd_lab.studies.levels.runs import STUDIES, tasks
-from mpgd_lab.studies.levels.section import blocks, told
-from mpgd_lab.studies.levels.training import LARGEST, train
+from mpgd_lab.studies.levels.section import blocks, printout
+from mpgd_lab.studies.levels.training import MAX_BATCH, train
 
 PATHS = 800  # of the valley, moved together
 
@@ -33,13 +33,13 @@ EXPERIMENT = Experiment(
     name="levels",
     runs=tasks,
     train=train,
-    told=told,
+    printout=printout,
     needs=needs,
-    section=Part("Force and decay, and a recipe", blocks, place=14),
+    section=SectionSpec("Force and decay, and a recipe", blocks, place=14),
     data=(AIRFOIL, ECG5000),
     on_request=True,
     seeded=False,
-    largest=lambda run: PATHS if run.hyperparameters["data"] == "valley" else LARGEST,
+    max_batch=lambda run: PATHS if run.hyperparameters["data"] == "valley" else MAX_BATCH,
     figures=blocks,
     seconds=1.0,
 )

@@ -16,16 +16,24 @@ from typing import Final
 
 import numpy as np
 
-from mpgd_lab.content.choose import part
+from mpgd_lab.content.selection import matching
 from mpgd_lab.content.tables import IncompleteError
-from mpgd_lab.statistics import Difference, Summary, by_seed, grouped, holm, paired, summary
+from mpgd_lab.statistics import (
+    Difference,
+    Summary,
+    by_seed,
+    grouped,
+    holm,
+    paired_difference,
+    summary,
+)
 from mpgd_lab.store import Record
 from mpgd_lab.studies.compare.comparison_verdicts import sign_flips
 from mpgd_lab.studies.levels.runs import FRESH, NETS, STUDIES, Study, weight
 
 TENFOLD: Final = 10.0  # growth of a weight from which on harm is foreseen
 LEVEL: Final = 0.05
-MOVED: Final = 0.1  # of the spread, which a recipe must exceed
+MIN_DISPLACEMENT: Final = 0.1  # of the spread, which a recipe must exceed
 
 
 @dataclass(frozen=True)
@@ -37,8 +45,10 @@ class Effect:
     score: Summary
     difference: Difference  # to descent, paired by seed
     p: float
-    moved: float  # distance of final weights to descent's, in units of their spread over seeds
-    corrected: float = 1.0
+    displacement: (
+        float  # distance of final weights to descent's, in units of their spread over seeds
+    )
+    p_holm: float = 1.0
 
     @property
     def diverged(self) -> int:
@@ -61,23 +71,23 @@ class Effect:
     def is_worse(self) -> bool:
         """Whether the metric is worse than descent's after the correction."""
         bad = (self.difference.mean < 0) == (self.study.better == "higher")
-        return bad and self.corrected < LEVEL
+        return bad and self.p_holm < LEVEL
 
     @property
     def is_better(self) -> bool:
         """Whether the metric is better than descent's after the correction."""
-        return self.corrected < LEVEL and not self.is_worse
+        return self.p_holm < LEVEL and not self.is_worse
 
     @property
     def passes(self) -> bool:
         """Whether it is what a recipe must be: no run diverged, none worse, and weights moved."""
-        return not self.diverged and not self.is_worse and self.moved > MOVED
+        return not self.diverged and not self.is_worse and self.displacement > MIN_DISPLACEMENT
 
 
 def effects(records: Sequence[Record], name: str, fresh: bool) -> dict[str, Effect]:
     """Return the effect of every setting of a study, by scheme and level; not corrected."""
     study = STUDIES[name]
-    own = [r for r in part(records, data=name) if (r.run.seed >= FRESH) == fresh]
+    own = [r for r in matching(records, data=name) if (r.run.seed >= FRESH) == fresh]
     groups = grouped(own, lambda run: label(run.scheme, run.hyperparameters))
     if "descent" not in groups:
         raise IncompleteError(f"no descent of {study.title}")
@@ -87,7 +97,7 @@ def effects(records: Sequence[Record], name: str, fresh: bool) -> dict[str, Effe
         mine, theirs = (by_seed(part_, study.metric) for part_ in (each, plain))
         if not {*mine} & {*theirs}:
             continue  # the sweep is not finished
-        d = paired(mine, theirs)
+        d = paired_difference(mine, theirs)
         pairs = np.array([mine[s] - theirs[s] for s in sorted({*mine} & {*theirs})])
         p = sign_flips(pairs[np.isfinite(pairs)])
         held = (summary(mine.values()), d, p, distance(each, plain))
@@ -117,13 +127,13 @@ def distance(records: Sequence[Record], plain: Sequence[Record]) -> float:
     return float(np.sqrt(apart / spread))
 
 
-def corrected(found: Sequence[Effect]) -> list[Effect]:
+def holm_corrected(found: Sequence[Effect]) -> list[Effect]:
     """Return the effects with their p-values corrected for their number."""
     p = holm([one.p for one in found])
-    return [replace(one, corrected=value) for one, value in zip(found, p, strict=True)]
+    return [replace(one, p_holm=value) for one, value in zip(found, p, strict=True)]
 
 
 def over_nets(records: Sequence[Record], scheme: str, fresh: bool) -> list[Effect]:
     """Return the effects of one setting on all nets, corrected."""
     found = [effects(records, name, fresh).get(scheme) for name in NETS]
-    return corrected([one for one in found if one])
+    return holm_corrected([one for one in found if one])

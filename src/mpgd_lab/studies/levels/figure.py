@@ -33,7 +33,7 @@ def draw_force(ax: Any, effects: Mapping[float, Effect]) -> None:
         ]
         low, middle, high = np.array(quartiles).T
         error = [middle - low, high - middle]
-        said = "measured" if name == "trace" else "foreseen: start plus pushes"
-        ax.errorbar(forces, middle, error, fmt=style, color=shade, ms=4, capsize=2, label=said)
+        label = "measured" if name == "trace" else "foreseen: start plus pushes"
+        ax.errorbar(forces, middle, error, fmt=style, color=shade, ms=4, capsize=2, label=label)
     title, ylabel = "valley", "final trace, median and quartiles"
     ax.set(title=title, xlabel="force F", ylabel=ylabel, xscale="log", yscale="log")

@@ -7,11 +7,17 @@ import numpy as np
 
 from mpgd.theory.phases.laminar import unit
 from mpgd_lab.content.blocks import Block, Plate, Table, Text, panel
-from mpgd_lab.content.tables import IncompleteError, table
-from mpgd_lab.content.tables import told as as_told
-from mpgd_lab.experiment import Said
+from mpgd_lab.content.tables import IncompleteError, table, terminal_table
+from mpgd_lab.experiment import PrintItem
 from mpgd_lab.store import Record
-from mpgd_lab.studies.levels.effects import LEVEL, MOVED, TENFOLD, Effect, effects, over_nets
+from mpgd_lab.studies.levels.effects import (
+    LEVEL,
+    MIN_DISPLACEMENT,
+    TENFOLD,
+    Effect,
+    effects,
+    over_nets,
+)
 from mpgd_lab.studies.levels.figure import draw_decay, draw_force
 from mpgd_lab.studies.levels.runs import CANDIDATES, NETS, PRINTED, RECIPE, STUDIES
 
@@ -74,10 +80,10 @@ def _caption() -> str:
     )
 
 
-def told(records: Sequence[Record]) -> Iterator[Said]:
+def printout(records: Sequence[Record]) -> Iterator[PrintItem]:
     """Yield the tables, and whether the recipe holds."""
     for one in all_tables(records):
-        yield as_told(one)
+        yield terminal_table(one)
     yield from (f"{column}: {meaning}" for column, meaning in COLUMNS.items())
     yield verdict(records)
 
@@ -147,8 +153,8 @@ def _foreseen(name: str, one: Effect) -> str:
     if name == "valley":
         free = np.median([record.metrics["free"] for record in one.records])
         return f"trace {free:.0f}"
-    said = "harm" if one.growth > TENFOLD or one.push > 1.0 else "no harm"
-    return f"{said} (growth {one.growth:.3g}, push {one.push:.2g})"
+    prediction = "harm" if one.growth > TENFOLD or one.push > 1.0 else "no harm"
+    return f"{prediction} (growth {one.growth:.3g}, push {one.push:.2g})"
 
 
 def decay_table(records: Sequence[Record], name: str) -> Table:
@@ -211,8 +217,8 @@ def check_table(records: Sequence[Record]) -> Table:
 def _checked(one: Effect) -> list[str]:
     h, digits = one.records[0].run.hyperparameters, one.study.digits
     sizes = [f"{h['force']:.2g}", f"{h['decay']:.2g}"]
-    scores = [one.score.text(digits), one.difference.text(digits), f"{one.corrected:.3f}"]
-    return [one.study.title, *sizes, *scores, f"{100 * one.moved:.0f} %", str(one.diverged)]
+    scores = [one.score.text(digits), one.difference.text(digits), f"{one.p_holm:.3f}"]
+    return [one.study.title, *sizes, *scores, f"{100 * one.displacement:.0f} %", str(one.diverged)]
 
 
 def verdict(records: Sequence[Record]) -> str:
@@ -225,7 +231,7 @@ def verdict(records: Sequence[Record]) -> str:
     better = [one.study.title for one in found if one.is_better]
     rule = (
         f"no run diverged, no metric is worse at level {LEVEL} after Holm's correction, and final "
-        f"weights moved by more than {100 * MOVED:.0f} % of their spread"
+        f"weights moved by more than {100 * MIN_DISPLACEMENT:.0f} % of their spread"
     )
-    said = f"The recipe fails on {', '.join(failed)}" if failed else f"The recipe holds: {rule}"
-    return f"{said}. It is better than descent on {', '.join(better) or 'none'}."
+    verdict = f"The recipe fails on {', '.join(failed)}" if failed else f"The recipe holds: {rule}"
+    return f"{verdict}. It is better than descent on {', '.join(better) or 'none'}."

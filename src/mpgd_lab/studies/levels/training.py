@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mpgd_lab.banks.bank import Shapes, perturbations
 from mpgd_lab.batched_training import Gradient, Problem, Result, descend, full_batch
 from mpgd_lab.data.sources import airfoil as airfoil_split
 from mpgd_lab.data.sources import digits as digits_split
 from mpgd_lab.data.sources import ecg5000
 from mpgd_lab.nets.layout import Layout, class_entropy, cross_entropy, mean_square
+from mpgd_lab.perturbations.batched import Shapes, perturbations
 from mpgd_lab.store import Run
 from mpgd_lab.studies.airfoil import training as airfoil
 from mpgd_lab.studies.digits import training as digits
@@ -26,7 +26,7 @@ from mpgd_lab.studies.ecg import training as ecg
 from mpgd_lab.studies.valley import training as valley
 
 KEPT: Final = 256  # weights of a run
-LARGEST: Final = 40  # runs trained together
+MAX_BATCH: Final = 40  # runs trained together
 POWERS: Final = 60  # iterations of the largest curvature
 NEAR: Final = 1e-5  # the distance of the two gradients of a curvature
 

@@ -14,20 +14,20 @@ valley is taken at 3 tanh(u/3), 3 tanh(v/3), where all its derivatives are bound
 Reference: Lim, Wan & Simsekli (2022), Theorem 4.1 and Appendix B.3.
 """
 
-from mpgd_lab.experiment import Experiment, Part
+from mpgd_lab.experiment import Experiment, SectionSpec
 from mpgd_lab.studies.limit.runs import NEEDS, PARTS, label, tasks
-from mpgd_lab.studies.limit.section import blocks, figures, told
+from mpgd_lab.studies.limit.section import blocks, figures, printout
 from mpgd_lab.studies.limit.training import train
 
 EXPERIMENT = Experiment(
     name="limit",
     runs=tasks,
     train=train,
-    told=told,
+    printout=printout,
     needs=lambda run: NEEDS.get(str(run.hyperparameters.get("part")), PARTS),
-    section=Part("Convergence to the limit equation", blocks, place=2),
+    section=SectionSpec("Convergence to the limit equation", blocks, place=2),
     seeded=False,
-    largest=lambda run: 1,
+    max_batch=lambda run: 1,
     label=label,
     figures=figures,
     seconds=0.7,

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from mpgd_lab.content.choose import part
+from mpgd_lab.content.selection import matching
 from mpgd_lab.content.style import BLUE, GREEN, GREY, ORANGE, PALE, RED
 from mpgd_lab.store import Record
 
@@ -132,7 +132,7 @@ def _plain_ticks(ax: Any) -> None:
 
 
 def _with(records: Sequence[Record], beta: float, signs: str) -> list[Record]:
-    return [record for record in part(records, beta=beta) if record.run.scheme == signs]
+    return [record for record in matching(records, beta=beta) if record.run.scheme == signs]
 
 
 def steps(record: Record) -> int:

@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from mpgd_lab.content.blocks import Block, Finding, Findings, Panel, Plate, Text, panel
-from mpgd_lab.content.choose import commonest, known, part
 from mpgd_lab.content.findings import BASES
+from mpgd_lab.content.selection import matching, most_common, of_schemes
 from mpgd_lab.content.tables import IncompleteError, table
-from mpgd_lab.experiment import Said
+from mpgd_lab.experiment import PrintItem
 from mpgd_lab.store import Record
 from mpgd_lab.studies.driver.runs import FIRST_SIGN
-from mpgd_lab.studies.limit import figure, further_section
+from mpgd_lab.studies.limit import extensions_section, figure
 from mpgd_lab.studies.limit.runs import FIRST, GAMMA, LOSSES, SIZES, TIMES
 
 HEADLINE: Final = "Theorem 4.1 for the paper's driver: small steps tend to the Marcus equation"
@@ -26,15 +26,15 @@ SIZE: Final = ("paths", "reference", "steps", "resamples", "joint")
 
 def blocks(records: Sequence[Record]) -> list[Block]:
     """Return what the section shows."""
-    records = known(records, FIRST_SIGN)
-    if lacking := [name for name in FIRST if not part(records, part=name)]:
+    records = of_schemes(records, FIRST_SIGN)
+    if lacking := [name for name in FIRST if not matching(records, part=name)]:
         raise IncompleteError(f"no {' and no '.join(lacking)}")
-    law = commonest(part(records, part="law"), *SIZE)
-    drivers = commonest(part(records, part="driver"), "reference")
-    rotations = commonest(part(records, part="rotation"), *SIZE)
+    law = most_common(matching(records, part="law"), *SIZE)
+    drivers = most_common(matching(records, part="driver"), "reference")
+    rotations = most_common(matching(records, part="rotation"), *SIZE)
     for each in (law, drivers, rotations):
         each.sort(key=figure.steps)
-    jump = part(records, part="jump")[0]
+    jump = matching(records, part="jump")[0]
     steps = sorted({figure.steps(record) for record in law})
     ordered = [*_ordered(drivers), *_ordered(law), *rotations]
     return [
@@ -71,7 +71,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             "and `product` that to the symmetric one; `driver` is the driver's own distance to the "
             "stable law after m steps; for `rotation` they are Wasserstein distances."
         ),
-        *further_section.blocks(records),
+        *extensions_section.blocks(records),
     ]
 
 
@@ -82,7 +82,7 @@ def findings(law: Sequence[Record], drivers: Sequence[Record]) -> list[Finding]:
         h = record.run.hyperparameters
         if h["m"] != figure.steps(law[-1]) or (record.run.scheme == "product" and not h["beta"]):
             continue
-        alike = part(drivers, beta=h["beta"], m=h["m"])
+        alike = matching(drivers, beta=h["beta"], m=h["m"])
         own = next((r.metrics["ks"] for r in alike if r.run.scheme == record.run.scheme), None)
         if own is None:
             raise IncompleteError(f"no driver with {record.run.scheme} signs at m = {h['m']}")
@@ -114,7 +114,7 @@ def _panels(law: Sequence[Record], drivers: Sequence[Record]) -> Iterator[Panel]
 def _cases(law: Sequence[Record]) -> dict[tuple[str, str], tuple[str, list[Record]]]:
     """Return the title and the records of every loss and noise."""
     return {
-        (loss, kind): (f"{about.title}, {kind} noise", part(law, loss=loss, kind=kind))
+        (loss, kind): (f"{about.title}, {kind} noise", matching(law, loss=loss, kind=kind))
         for loss, about in LOSSES.items()
         for kind in SIZES
     }
@@ -148,11 +148,11 @@ def _ordered(records: Sequence[Record]) -> list[Record]:
     return sorted(records, key=place)
 
 
-def told(records: Sequence[Record]) -> Iterator[Said]:
+def printout(records: Sequence[Record]) -> Iterator[PrintItem]:
     """Yield the table of all distances, and what its words mean."""
-    yield from further_section.told(records)
-    records = [record for name in FIRST for record in part(records, part=name)]
-    law = part(records, part="law")
+    yield from extensions_section.printout(records)
+    records = [record for name in FIRST for record in matching(records, part=name)]
+    law = matching(records, part="law")
     steps = list(dict.fromkeys(figure.steps(record) for record in law))
     yield (
         f"KS distance to the equation at t = {TIMES[-1]:g}, gamma {GAMMA}, m steps a unit of time",
@@ -194,7 +194,7 @@ def _noise(record: Record, key: str) -> float:
 def figures(records: Sequence[Record]) -> Iterator[Block]:
     """Yield a figure with all distances for every loss and noise, and that of the rotation."""
     law, drivers = (
-        sorted(part(records, part=name), key=figure.steps) for name in ("law", "driver")
+        sorted(matching(records, part=name), key=figure.steps) for name in ("law", "driver")
     )
     for (loss, kind), (title, mine) in _cases(law).items():
         panels = [
@@ -203,8 +203,8 @@ def figures(records: Sequence[Record]) -> Iterator[Block]:
         ]
         name = f"limit-{loss.replace(' ', '-')}-{kind}"
         yield Plate(name, title, (_laws(mine, title), *panels), legend=True)
-    (jump,), rotations = part(records, part="jump"), part(records, part="rotation")
+    (jump,), rotations = matching(records, part="jump"), matching(records, part="rotation")
     circle, *others = _rotation(jump, rotations)
     gap = panel("How far the end of the jump is from either integral.", figure.draw_gap, jump)
     yield Plate("limit-rotation", "The rotation", (circle, gap, *others))
-    yield from further_section.figures(records)
+    yield from extensions_section.figures(records)

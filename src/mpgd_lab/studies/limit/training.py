@@ -14,11 +14,11 @@ from torch import Tensor
 
 from mpgd.limits import Distance, FastSlow, Linear, MarcusSDE, distances_in_law, limit_law
 from mpgd.noise import ChaoticNoise
-from mpgd_lab.batched_training import Found, Result
+from mpgd_lab.batched_training import Outcome, Result
 from mpgd_lab.store import Run
 from mpgd_lab.studies.driver.runs import FIRST_SIGN
 from mpgd_lab.studies.driver.training import ks_distance
-from mpgd_lab.studies.limit import further
+from mpgd_lab.studies.limit import extensions
 from mpgd_lab.studies.limit.runs import GAMMA, LOSSES, SIZES, TIMES
 
 Array = NDArray[np.float64]
@@ -34,14 +34,14 @@ def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
         yield run, *work(run)
 
 
-def work(task: Run) -> Found:
+def work(task: Run) -> Outcome:
     """Return metrics and curves of a run."""
     parts = {"driver": driver_error, "law": compare, "jump": one_jump, "rotation": rotation}
-    parts |= further.PARTS
+    parts |= extensions.PARTS
     return parts[task.hyperparameters["part"]](task)
 
 
-def driver_error(task: Run) -> Found:
+def driver_error(task: Run) -> Outcome:
     """Return the KS distance of the driver's sums to their limit, on orbits MPGD does not use."""
     h = task.hyperparameters
     noise = ChaoticNoise(GAMMA, h["beta"], signs=task.scheme, first_sign=FIRST_SIGN[task.scheme])
@@ -49,7 +49,7 @@ def driver_error(task: Run) -> Found:
     return {"ks": ks_distance(sums, limit_law(noise))}, {}
 
 
-def compare(task: Run) -> Found:
+def compare(task: Run) -> Outcome:
     """Return distances in law of MPGD to its equation, and to the one with skewness beta."""
     h = task.hyperparameters
     system = _mpgd(h["loss"], h["kind"], h["beta"], task.scheme)
@@ -106,7 +106,7 @@ def _functions(x: Array, y: Array) -> dict[str, Array]:
     return {"grid": grid, "cdf": cdf, "limit_cdf": limit}
 
 
-def one_jump(task: Run) -> Found:
+def one_jump(task: Run) -> Outcome:
     """Return where a jump of angle theta takes (1, 0), made in n equal forward steps."""
     theta = task.hyperparameters["theta"]
     n = 2 ** np.arange(11)
@@ -121,7 +121,7 @@ def one_jump(task: Run) -> Found:
     return {"gap": float(gap[-1])}, ends | {"n": n, "x": z.real, "y": z.imag, "gap": gap}
 
 
-def rotation(task: Run) -> Found:
+def rotation(task: Run) -> Outcome:
     """Return how near rotation by chaos is to the Marcus and to the Ito equation.
 
     The Wasserstein distance of the first coordinate: that of Marcus is a cosine, whose law has such

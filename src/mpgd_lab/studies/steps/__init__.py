@@ -14,25 +14,23 @@ one descent is the rival under every protocol: only the noise differs.
 Reference: Lim, Wan & Simsekli (2022), Section 5 and Appendix F.1.
 """
 
-from mpgd_lab.catalogue import PROTOCOLS
 from mpgd_lab.data.sources import AIRFOIL, ECG5000
-from mpgd_lab.experiment import Experiment, Part
+from mpgd_lab.experiment import Experiment, SectionSpec
 from mpgd_lab.studies.steps.runs import TOGETHER, label, needs, tasks
-from mpgd_lab.studies.steps.section import blocks, told
+from mpgd_lab.studies.steps.section import blocks, printout
 from mpgd_lab.studies.steps.training import train
 
 EXPERIMENT = Experiment(
     name="steps",
     runs=tasks,
     train=train,
-    told=told,
+    printout=printout,
     needs=needs,
-    section=Part("Small and large steps, lower levels", blocks, place=15),
+    section=SectionSpec("Small and large steps, lower levels", blocks, place=15),
     data=(AIRFOIL, ECG5000),
     on_request=True,
     seconds=2.7,
-    largest=lambda run: TOGETHER[run.hyperparameters["data"]],
+    max_batch=lambda run: TOGETHER[run.hyperparameters["data"]],
     label=label,
     figures=blocks,
-    protocols=PROTOCOLS,
 )

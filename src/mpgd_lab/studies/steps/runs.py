@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from mpgd_lab.banks.released import SWITCHES
+from mpgd_lab.perturbations.released import SWITCHES
 from mpgd_lab.schema import Needs
 from mpgd_lab.schemes import Scheme, chaotic
 from mpgd_lab.store import Run

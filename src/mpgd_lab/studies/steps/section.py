@@ -6,11 +6,10 @@ from typing import Final
 from mpgd_lab import statistics
 from mpgd_lab.catalogue import PROTOCOLS as NAMES
 from mpgd_lab.content.blocks import Block, Finding, Findings, Panel, Plate, Table, Text, panel
-from mpgd_lab.content.choose import chosen, commonest
 from mpgd_lab.content.findings import BASIS, PROTOCOLS
-from mpgd_lab.content.tables import IncompleteError, table
-from mpgd_lab.content.tables import told as as_told
-from mpgd_lab.experiment import Said
+from mpgd_lab.content.selection import most_common, records_of
+from mpgd_lab.content.tables import IncompleteError, table, terminal_table
+from mpgd_lab.experiment import PrintItem
 from mpgd_lab.store import Record
 from mpgd_lab.studies.steps.figure import draw_levels, draw_steps
 from mpgd_lab.studies.steps.runs import LOWER, STEPS, STUDIES, TIME, sizes, tasks
@@ -34,11 +33,11 @@ class Rows:
     """Every comparison that the records allow."""
 
     def __init__(self, records: Sequence[Record]) -> None:
-        own = commonest(records, "shorter")
+        own = most_common(records, "shorter")
         shorter = own[0].run.hyperparameters.get("shorter", 1) if own else 1
         seeds = sorted({record.run.seed for record in own})
         ours = {run.key: run for name in NAMES for run in tasks(name, seeds, shorter)}
-        held = gathered(chosen(own, ours.values()))  # a record may be of no run that we know
+        held = gathered(records_of(own, ours.values()))  # a record may be of no run that we know
         whole = {name: sizes(name, shorter) for name in STUDIES}
         self.sweeps = all_sweeps(held, NAMES, whole)
         self.levels: dict[str, list[Row]] = {}
@@ -117,10 +116,10 @@ def _finding(headline: str, protocol: str, claim: str, row: Row) -> Finding:
     return Finding(headline, PROTOCOLS[protocol], claim, row.word, reason, BASIS[protocol])
 
 
-def told(records: Sequence[Record]) -> Iterator[Said]:
+def printout(records: Sequence[Record]) -> Iterator[PrintItem]:
     """Yield the tables and the verdicts."""
     rows = Rows(records)
-    yield from map(as_told, tables(rows))
+    yield from map(terminal_table, tables(rows))
     for one in findings(rows):
         yield f"{one.headline}; {one.setting}, {one.claim}: {one.word}, {one.reason}"
 

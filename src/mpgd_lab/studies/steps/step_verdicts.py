@@ -16,13 +16,21 @@ from itertools import product
 
 from mpgd_lab.content.tables import IncompleteError
 from mpgd_lab.schemes import Scheme
-from mpgd_lab.statistics import BySeed, Direction, Verdict, by_seed, corrected, paired, worst_of
+from mpgd_lab.statistics import (
+    BySeed,
+    Direction,
+    Verdict,
+    by_seed,
+    holm_corrected,
+    paired_difference,
+    worst_of,
+)
 from mpgd_lab.store import Record
 from mpgd_lab.studies.levels.runs import Study
 from mpgd_lab.studies.steps.runs import LOWER, RELEASED, SHARED, STEPS, STUDIES, TIME
 
 Where = tuple[str, float, int, str, str, float]  # study, eta, steps, protocol, kind, level
-Held = Mapping[Where, BySeed]
+RecordGroups = Mapping[Where, BySeed]
 
 
 @dataclass(frozen=True)
@@ -51,7 +59,7 @@ def gathered(records: Sequence[Record]) -> dict[Where, BySeed]:
 
 
 def swept(
-    held: Held, name: str, protocol: str, kind: str, sizes: Mapping[tuple[str, float], int]
+    held: RecordGroups, name: str, protocol: str, kind: str, sizes: Mapping[tuple[str, float], int]
 ) -> list[Row]:
     """Return MPGD against descent at every step size, judged together."""
     study, own = STUDIES[name], STUDIES[name].fixed["eta"]
@@ -76,7 +84,7 @@ def step_word(verdict: Verdict, eta: float, own: float) -> str:
     return "contradicted"  # they are not alike
 
 
-def lowered(held: Held, protocol: str, shorter: int = 1) -> list[Row]:
+def lowered(held: RecordGroups, protocol: str, shorter: int = 1) -> list[Row]:
     """Return MPGD on ECG5000 at every level against descent, Gaussian and its own at 0.2."""
     study = STUDIES["ecg"]
     eta, steps = study.fixed["eta"], study.fixed["steps"] // shorter
@@ -103,7 +111,9 @@ def lowered(held: Held, protocol: str, shorter: int = 1) -> list[Row]:
 
 
 def all_sweeps(
-    held: Held, protocols: Sequence[str], sizes: Mapping[str, Mapping[tuple[str, float], int]]
+    held: RecordGroups,
+    protocols: Sequence[str],
+    sizes: Mapping[str, Mapping[tuple[str, float], int]],
 ) -> dict[tuple[str, str, str], list[Row]]:
     """Return the rows of every study, protocol and kind of comparison that is complete."""
     found = {}
@@ -115,7 +125,7 @@ def all_sweeps(
     return found
 
 
-def _found(held: Held, place: Where) -> BySeed:
+def _found(held: RecordGroups, place: Where) -> BySeed:
     if place not in held:
         raise IncompleteError(f"no run of {', '.join(map(str, place))}")
     return held[place]
@@ -128,7 +138,7 @@ def _judged(
     worst = worst_of([values for pair in pairs for values in pair], better)
     if not all(set(a) & set(b) for a, b in pairs):
         raise IncompleteError("no seed is in both schemes")
-    return corrected(
-        Verdict(claim, better, paired(a, b, worst))
+    return holm_corrected(
+        Verdict(claim, better, paired_difference(a, b, worst))
         for claim, (a, b) in zip(claims, pairs, strict=True)
     )

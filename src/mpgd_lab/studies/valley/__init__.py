@@ -15,23 +15,21 @@ shift its orbit seeds.
 Reference: Lim, Wan & Simsekli (2022), Section 5.1.
 """
 
-from mpgd_lab.catalogue import PROTOCOLS
-from mpgd_lab.experiment import Experiment, Part
+from mpgd_lab.experiment import Experiment, SectionSpec
 from mpgd_lab.schema import Needs
-from mpgd_lab.studies.valley.runs import LANDSCAPE, all_tasks, told
+from mpgd_lab.studies.valley.runs import LANDSCAPE, all_tasks, printout
 from mpgd_lab.studies.valley.section import blocks
 from mpgd_lab.studies.valley.training import train
 
-NEEDS = Needs(("trace",), (("step", "trace"),), optional=True)
+NEEDS = Needs(("trace",), (("step", "trace"),))
 PATHS = Needs(curves=(("u", "v"),))
 EXPERIMENT = Experiment(
     name="valley",
     runs=all_tasks,
     train=train,
-    told=told,
+    printout=printout,
     needs=lambda run: PATHS if run.hyperparameters.get("part") == LANDSCAPE else NEEDS,
-    protocols=PROTOCOLS,
-    section=Part("The valley", blocks, place=3),
-    largest=lambda run: 1000,
+    section=SectionSpec("The valley", blocks, place=3),
+    max_batch=lambda run: 1000,
     seconds=0.1,
 )

@@ -5,11 +5,10 @@ from dataclasses import replace
 from statistics import median
 from typing import Any, Final
 
-from mpgd_lab.content.tables import Comparison, by_protocol
-from mpgd_lab.content.tables import told as as_told
-from mpgd_lab.experiment import Said
+from mpgd_lab.content.tables import Comparison, by_protocol, terminal_table
+from mpgd_lab.experiment import PrintItem
 from mpgd_lab.schemes import Scheme, chaotic, runs_of
-from mpgd_lab.statistics import Columns, by_scheme
+from mpgd_lab.statistics import Measure, by_scheme
 from mpgd_lab.store import Record, Run
 
 GAMMAS: Final = (0.6, 0.7, 0.8)
@@ -18,7 +17,7 @@ FIXED: Final[dict[str, Any]] = {"eta": 0.01, "steps": 8000}
 LEVEL: Final = {"mu": 0.02, "sigma": 0.05}
 LANDSCAPE: Final = "landscape"  # the part of the store that holds paths
 LANDSCAPE_STEPS: Final = 2000
-TRACE: Final = Columns("trace", "final trace of the Hessian", 1, said="final trace")
+TRACE: Final = Measure("trace", "final trace of the Hessian", 1, noun="final trace")
 
 
 def tasks(protocol: str, seeds: Sequence[int], steps: int = FIXED["steps"]) -> list[Run]:
@@ -62,12 +61,13 @@ COMPARISON: Final = Comparison(
 )
 
 
-def told(records: Sequence[Record]) -> Iterator[Said]:
+def printout(records: Sequence[Record]) -> Iterator[PrintItem]:
     """Yield the final traces, with medians since a few paths go far, and the verdicts."""
     ends = [record for record in records if "part" not in record.run.hyperparameters]
     for title, own in COMPARISON.groups(ends).items():
-        held, (caption, heads, rows) = by_scheme(own), as_told(COMPARISON.table(title, own, TRACE))
-        medians = {name: median(r.metrics["trace"] for r in held[name]) for name in held}
+        caption, heads, rows = terminal_table(COMPARISON.table(title, own, TRACE))
+        schemes = by_scheme(own).items()
+        medians = {name: median(r.metrics["trace"] for r in each) for name, each in schemes}
         body = [[name, f"{medians[name]:.1f}", *rest] for name, *rest in rows]
         yield caption, [heads[0], "median", *heads[1:]], body
-        yield from COMPARISON.judged(title, own)
+        yield from COMPARISON.verdict_lines(title, own)

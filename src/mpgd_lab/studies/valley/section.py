@@ -6,16 +6,16 @@ from typing import Any, Final
 import numpy as np
 
 from mpgd_lab.content.blocks import Block, Landscape, Panel, Plate, Route, Text, panel
-from mpgd_lab.content.choose import chosen, commonest, part
 from mpgd_lab.content.curves import bands
 from mpgd_lab.content.findings import (
     PROTOCOLS,
     finished,
-    judged,
     settings,
     unfinished,
+    verdict_blocks,
     without_text,
 )
+from mpgd_lab.content.selection import matching, most_common, records_of
 from mpgd_lab.content.style import BLUE, INDIGO, SKY, color
 from mpgd_lab.content.tables import scheme_table, table
 from mpgd_lab.schemes import Scheme
@@ -33,17 +33,17 @@ NAMES: Final = dict(gd="gradient descent", mpgd="MPGD", gaussian="Gaussian", lan
 
 def blocks(records: Sequence[Record]) -> list[Block]:
     """Return what the section shows."""
-    held = finished(commonest(part(records, part=None), "steps"), tasks)
-    paths = commonest(part(records, part=LANDSCAPE), "steps")
+    groups = finished(most_common(matching(records, part=None), "steps"), tasks)
+    paths = most_common(matching(records, part=LANDSCAPE), "steps")
     found: list[Block] = [
-        *unfinished("valley", held, tasks),
+        *unfinished("valley", groups, tasks),
         Text(
             "The loss v² |u|² / 2 has all of v = 0 as minima; the flattest is at u = 0. The paper "
             "says that descent stays where it starts, Gaussian noise does not converge, and MPGD "
             "moves to flatter minima, which the trace of the Hessian measures."
         ),
         *without_text("valley", records),
-        *judged(held, HEADLINES, COMPARISON),
+        *verdict_blocks(groups, HEADLINES, COMPARISON),
     ]
     found.append(
         Plate(
@@ -51,22 +51,22 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             "The trace along the way: medians over seeds, and where the middle half "
             "of them is. One panel for each γ with the Gaussian of equal variance; the last as "
             "the scripts ran.",
-            tuple(_panels(held)),
+            tuple(_panels(groups)),
             legend=True,
         )
     )
     for protocol in PROTOCOLS:
         if own := [record for record in paths if record.run.protocol == protocol]:
             steps = own[0].run.hyperparameters["steps"]
-            found.append(_landscape(protocol, chosen(own, landscape(protocol, steps))))
+            found.append(_landscape(protocol, records_of(own, landscape(protocol, steps))))
     found += [
         scheme_table(
             "Final trace of the Hessian: mean (standard deviation), and paired "
             "differences with 95 % intervals",
-            settings(held, dict.fromkeys(PROTOCOLS, TRACE)),
+            settings(groups, dict.fromkeys(PROTOCOLS, TRACE)),
             "lower",
         ),
-        _medians(held),
+        _medians(groups),
     ]
     return found
 
@@ -118,15 +118,15 @@ def _label(scheme: Scheme) -> str:
     return NAMES[scheme.kind] + (f", γ = {scheme.gamma:g}" if scheme.gamma is not None else "")
 
 
-def _panels(held: Mapping[str, Sequence[Record]]) -> Iterator[Panel]:
+def _panels(groups: Mapping[str, Sequence[Record]]) -> Iterator[Panel]:
     for protocol in ("text", "corrected"):
-        ours, title = held.get(protocol, ()), PROTOCOLS[protocol]
+        ours, title = groups.get(protocol, ()), PROTOCOLS[protocol]
         schemes = schemes_of(ours)
         for gamma in sorted({s.gamma for s in schemes.values() if s.gamma is not None}):
             own = [r for r in ours if schemes[r.run.scheme].gamma in (None, gamma)]
             alt = f"Trace against steps {title}, γ = {gamma:g}."
             yield panel(alt, _draw, own, f"{title.capitalize()}, γ = {gamma:g}")
-    if released := held.get("released"):
+    if released := groups.get("released"):
         alt = "Trace against steps as the scripts ran."
         yield panel(alt, _draw, released, "As the scripts ran")
 
@@ -141,9 +141,11 @@ def _draw(ax: Any, records: Sequence[Record], title: str) -> None:
     ax.set(title=title, xlabel="step", ylabel="trace of the Hessian", ylim=(0, None))
 
 
-def _medians(held: Mapping[str, Sequence[Record]]) -> Block:
-    order = schemes_of(record for own in held.values() for record in own)
-    columns = {protocol: by_scheme(held[protocol]) for protocol in PROTOCOLS if held.get(protocol)}
+def _medians(groups: Mapping[str, Sequence[Record]]) -> Block:
+    order = schemes_of(record for own in groups.values() for record in own)
+    columns = {
+        protocol: by_scheme(groups[protocol]) for protocol in PROTOCOLS if groups.get(protocol)
+    }
     rows = [
         [name, *(_quartiles(each.get(name, ())) for each in columns.values())]
         for name in order

@@ -7,7 +7,7 @@
     u_first          u moves before v, whose step then sees the new u
     noise_times_u    v's multiplicative noise multiplies u, not v; of a vector, sum(u) / sqrt(d)
     one_multiplier   one multiplicative driver serves u and v
-    iterated_start, constant_sign, early_sign    of the orbits, see `banks.released`
+    iterated_start, constant_sign, early_sign    of the orbits, see `perturbations.released`
     bare_gaussian    the Gaussian has prefactor 1 and unit variance
     gaussian_means   its means are 10 (u, additive) and 1 (v, and the multiplicative one)
 
@@ -24,8 +24,8 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from mpgd_lab.banks.bank import levels, perturbations
 from mpgd_lab.batched_training import Result
+from mpgd_lab.perturbations.batched import levels, perturbations
 from mpgd_lab.store import Run
 from mpgd_lab.studies.valley.training import RELEASED_MEANS, RELEASED_START, start, trace
 

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from mpgd.maps import ThalerMap
 from mpgd.noise.driver import values
-from mpgd_lab.banks.released import ITERATES
 from mpgd_lab.batched_training import MOMENTS, Result, descend
+from mpgd_lab.perturbations.released import ITERATES
 from mpgd_lab.store import Run
 from mpgd_lab.studies.valley.runs import LANDSCAPE
 
@@ -142,11 +142,11 @@ def _orbit(seed: int, gamma: float, beta: float, steps: int) -> list[float]:
     e, y_star, (c0, c1) = 1.0 - gamma, ThalerMap(gamma).y_star, values(gamma)
     y = float(np.random.RandomState(seed).uniform())
     first = np.random.RandomState(seed + SIGN_OFFSET).uniform()
-    delta, chi, found = (1.0 if first < (1 + beta) / 2 else -1.0), 1.0, []
+    delta, chi, orbit = (1.0 if first < (1 + beta) / 2 else -1.0), 1.0, []
     for k in range(-ITERATES, steps):
         if k >= 0:
             chi = chi * delta if y > y_star else chi
-            found.append(chi * (c1 if y > y_star else c0))
+            orbit.append(chi * (c1 if y > y_star else c0))
         z = (y**e + (1 + y) ** e - 1) ** (1 / e)
         y = z - 1 if z > 1 else z
-    return found
+    return orbit

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.mpgd_lab.spoken import Spoken
 
 from mpgd_lab import cli
 from mpgd_lab.catalogue import PROTOCOLS
@@ -16,6 +15,7 @@ from mpgd_lab.runner import Context, reproduce
 from mpgd_lab.statistics import by_scheme, by_seed
 from mpgd_lab.studies.airfoil import EXPERIMENT, training
 from mpgd_lab.studies.airfoil import runs as airfoil
+from tests.mpgd_lab.spoken import Spoken
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,6 @@ def test_without_its_data_it_is_left_out_or_an_error(
     [
         (["--seeds", "0"], "seeds must be an integer >= 1, got 0"),
         (["--workers", "0"], "workers must be an integer >= 1, got 0"),
-        (["--protocol", "paper"], "protocol 'paper' is now 'corrected' (fresh signs); 'text' is"),
         (["--protocol", "text,texts"], "protocol must be one of 'text', 'corrected', 'released'"),
     ],
 )

@@ -9,23 +9,22 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.mpgd_lab.spoken import Spoken
 
 from mpgd import ChaoticNoise
-from mpgd_lab.banks import released
-from mpgd_lab.banks.bank import levels, perturbations
-from mpgd_lab.banks.released import SWITCHES
 from mpgd_lab.batched_training import Problem, train
 from mpgd_lab.data.sources import Split
 from mpgd_lab.data.sources import airfoil as load_airfoil
 from mpgd_lab.nets.layout import Layout, mean_square
+from mpgd_lab.perturbations import released
+from mpgd_lab.perturbations.batched import levels, perturbations
+from mpgd_lab.perturbations.released import SWITCHES
 from mpgd_lab.runner import Context, reproduce
 from mpgd_lab.store import Run
 from mpgd_lab.studies.airfoil import runs as airfoil
 from mpgd_lab.studies.airfoil import training as airfoil_training
 from mpgd_lab.studies.audit import EXPERIMENT
 from mpgd_lab.studies.audit import runs as audit
-from mpgd_lab.studies.audit.compared import told
+from mpgd_lab.studies.audit.case_comparison import printout
 from mpgd_lab.studies.audit.deviations import DEVIATIONS, deviate
 from mpgd_lab.studies.audit.runs import CORRECTED, STUDIES, TOGETHER
 from mpgd_lab.studies.ecg import runs as ecg
@@ -33,6 +32,7 @@ from mpgd_lab.studies.ecg import training as ecg_training
 from mpgd_lab.studies.valley import runs as valley
 from mpgd_lab.studies.valley import switches as valley_switches
 from mpgd_lab.studies.valley import training as valley_training
+from tests.mpgd_lab.spoken import Spoken
 
 STEPS = 8
 PLAIN, SYMMETRIC = "mpgd plain 0.6 beta 0.5", "mpgd symmetric 0.6 beta 0.5"
@@ -186,7 +186,7 @@ def test_a_short_audit_prints_what_the_store_tells_again(
     context = Context(tmp_path, listener, seeds=2, data=data_folder)
     reproduce(EXPERIMENT, context, STEPS)
     records = list(context.store.records())
-    assert told(records) == listener.every
+    assert printout(records) == listener.every
     assert len(listener.every) == sum(len(study.cases) for study in STUDIES.values())
     for name, study in STUDIES.items():
         for case in study.cases:

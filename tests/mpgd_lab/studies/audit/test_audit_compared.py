@@ -12,9 +12,15 @@ from matplotlib.figure import Figure
 from mpgd_lab.content.blocks import Table, Text
 from mpgd_lab.content.style import BLUE
 from mpgd_lab.schemes import Scheme
-from mpgd_lab.statistics import Columns, Difference
+from mpgd_lab.statistics import Difference, Measure
 from mpgd_lab.store import Record, Run
-from mpgd_lab.studies.audit.compared import BASE, DESCENT, GAUSSIAN, Compared, compared
+from mpgd_lab.studies.audit.case_comparison import (
+    BASE,
+    DESCENT,
+    GAUSSIAN,
+    CaseComparison,
+    compare_cases,
+)
 from mpgd_lab.studies.audit.figure import CAPTION, draw_changes
 from mpgd_lab.studies.audit.runs import tasks
 from mpgd_lab.studies.audit.section import blocks
@@ -46,8 +52,8 @@ def made(effects: Mapping[str, float]) -> list[Record]:
     ]
 
 
-def case(records: list[Record], scheme: str = PLAIN) -> Compared:
-    return next(one for one in compared(records) if str(one.case.scheme) == scheme)
+def case(records: list[Record], scheme: str = PLAIN) -> CaseComparison:
+    return next(one for one in compare_cases(records) if str(one.case.scheme) == scheme)
 
 
 @pytest.mark.parametrize(
@@ -117,20 +123,20 @@ def scripts_better() -> list[Record]:
 
 
 def test_the_section_says_which_deviations_alone_make_a_gain() -> None:
-    def said(records: list[Record]) -> list[str]:
+    def answers(records: list[Record]) -> list[str]:
         return [one.text for one in blocks(records) if isinstance(one, Text) and one.answer]
 
     three = "better than all three: itself without it, descent and Gaussian noise"
-    (none,) = said(made({}))
+    (none,) = answers(made({}))
     assert none == (
         f"No single deviation makes MPGD {three}, on any of the 2 lines of MPGD; all together do "
         "not."
     )
-    (some,) = said(made({"mpgd reshaped": -0.1}))
+    (some,) = answers(made({"mpgd reshaped": -0.1}))
     found = "reshaped on Airfoil plain (test RMSE), reshaped on Airfoil plain (RMSE gap), "
     assert some.startswith(f"Deviations that alone make MPGD {three}: {found}")
     assert some.count("reshaped on Airfoil ") == 4  # both variants, both metrics
-    (together,) = said(scripts_better())
+    (together,) = answers(scripts_better())
     assert "; all together do on Airfoil plain (test RMSE), " in together
 
 
@@ -153,7 +159,7 @@ def test_a_change_is_filled_where_its_interval_leaves_out_zero() -> None:
     ax = Figure().subplots()
     ends = {"seen": (0.5, 1.5), "unseen": (-0.5, 1.5)}
     changes = {name: Difference(1.0, low, high, 0.1, 20) for name, (low, high) in ends.items()}
-    draw_changes(ax, changes, "", Columns("accuracy", "accuracy", 1, better="higher"))
+    draw_changes(ax, changes, "", Measure("accuracy", "accuracy", 1, better="higher"))
     points = [one.lines[0] for one in ax.containers]
     assert [point.get_markerfacecolor() for point in points] == [BLUE, "white"]
     assert ax.get_xlabel() == "change of accuracy (better →)"

@@ -10,23 +10,22 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.mpgd_lab.spoken import Spoken
 
 from mpgd.maps import ThalerMap
 from mpgd.noise.driver import values
 from mpgd_lab import cli
-from mpgd_lab.banks.released import SWITCHES, iterate
 from mpgd_lab.catalogue import find, load
+from mpgd_lab.perturbations.released import SWITCHES, iterate
 from mpgd_lab.runner import Context
 from mpgd_lab.store import Run
 from mpgd_lab.studies.cifar10 import one_step as cifar10_step
 from mpgd_lab.studies.cifar10 import reproduction
 from mpgd_lab.studies.cifar10 import runs as cifar10
 from mpgd_lab.studies.cifar10.perturbation import ScriptNoise, make_optimizer, make_perturbation
+from mpgd_lab.studies.cifar10.process_group import Processes
 from mpgd_lab.studies.cifar10.resnet import ResNet18
 from mpgd_lab.studies.cifar10.runs import DEVIATIONS, FULL, tasks
 from mpgd_lab.studies.cifar10.runs import TINY as SMOKE
-from mpgd_lab.studies.cifar10.shared_batch import Processes
 from mpgd_lab.studies.cifar10.training import (
     FullBatch,
     load_images,
@@ -34,6 +33,7 @@ from mpgd_lab.studies.cifar10.training import (
     make_stepper,
     train,
 )
+from tests.mpgd_lab.spoken import Spoken
 
 TINY = SMOKE | {"study": "tiny", "width": 2, "train": 40, "test": 50, "block": 16, "steps": 4}
 ON_CPU = TINY | {"device": "cpu"}
@@ -101,7 +101,7 @@ def test_the_full_recipe_is_the_papers() -> None:
 
 
 def test_it_runs_only_when_named() -> None:
-    assert "`mpgd reproduce cifar10` runs it" in str(load("cifar10").lacks())
+    assert "`mpgd reproduce cifar10` runs it" in str(load("cifar10").reason_to_skip())
     assert find(["cifar10"]) == ["cifar10"]
 
 

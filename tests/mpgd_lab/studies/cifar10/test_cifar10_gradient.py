@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 
 from mpgd.optim import full_batch
 from mpgd_lab.data.cifar10 import cifar10
-from mpgd_lab.studies.cifar10.images import Blocks, block_weights
+from mpgd_lab.studies.cifar10.augmentation import Blocks, block_weights
 from mpgd_lab.studies.cifar10.resnet import ResNet18
 from mpgd_lab.studies.cifar10.training import Tally
 

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import chisquare
-from tests.conftest import LEVEL
 from torch import Tensor
 
 from mpgd_lab.data.cifar10 import Images
-from mpgd_lab.studies.cifar10.images import (
+from mpgd_lab.studies.cifar10.augmentation import (
     MEANS,
     STDS,
     Blocks,
@@ -17,6 +16,7 @@ from mpgd_lab.studies.cifar10.images import (
     draws,
     standardised,
 )
+from tests.conftest import LEVEL
 
 
 def pictures(count: int = 40, side: int = 32) -> Images:

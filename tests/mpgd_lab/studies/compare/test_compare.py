@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-from tests.mpgd_lab.again import check_nothing_again
-from tests.mpgd_lab.spoken import Spoken
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
@@ -23,12 +21,14 @@ from mpgd_lab.store import Run
 from mpgd_lab.studies.compare import EXPERIMENT, runs, training
 from mpgd_lab.studies.compare import data_tasks as data
 from mpgd_lab.studies.compare.data_tasks import sample
-from mpgd_lab.studies.compare.grounds import OnFunction, ground, neurons
 from mpgd_lab.studies.compare.methods import BY_NAME, METHODS, configurations, methods_of
-from mpgd_lab.studies.compare.noises import Noises
+from mpgd_lab.studies.compare.noise_terms import Noises
+from mpgd_lab.studies.compare.objectives import FunctionObjective, make_objective, neurons
 from mpgd_lab.studies.compare.runs import Size, choose, stage
 from mpgd_lab.studies.compare.tasks import BY_NAME as TASKS_BY_NAME
 from mpgd_lab.studies.compare.tasks import TASKS, Task
+from tests.mpgd_lab.again import check_nothing_again
+from tests.mpgd_lab.spoken import Spoken
 
 SIZE = Size(
     ("wide well", "xor", "pruning"), seeds=3, tuning=1, configurations=2, steps=4, walkers=3
@@ -92,7 +92,7 @@ def test_a_run_is_what_the_optimizers_do(method: str, data_folder: Path) -> None
     run = (noisy if own.noise != "none" else a_run)("airfoil", method, lr=lr, **given)
     plain = a_run("airfoil", method, seed=3, lr=lr, **given)
     batch = [plain, run]
-    found = training.descend(ground(batch, data_folder), batch)[1]
+    found = training.descend(make_objective(batch, data_folder), batch)[1]
     net = net_of(TASKS_BY_NAME["airfoil"], 7)
     level = NOISE["level"] / (ChaoticNoise(0.6).laminar_value * lr**-0.4)
     noise = {"gamma": 0.6, "seed": 7, "stop": 30, "longest": own.longest}
@@ -122,7 +122,7 @@ def test_a_run_is_what_the_optimizers_do(method: str, data_folder: Path) -> None
 def test_anti_correlated_noise_adds_up_to_a_difference() -> None:
     """What n was added is the last normal vector minus the first, whatever lies between."""
     run = noisy("wide well", "anti", walkers=3)
-    place = ground([run])
+    place = make_objective([run])
     noises = Noises([run], place, place.start)
     total = torch.zeros_like(place.start)
     for _ in range(50):
@@ -138,7 +138,7 @@ def test_anti_correlated_noise_adds_up_to_a_difference() -> None:
 
 def test_all_weights_of_a_neuron_are_pushed_alike() -> None:
     runs_ = [noisy("pruning", "mpgd neuron"), noisy("pruning", "mpgd")]
-    place = ground(runs_)
+    place = make_objective(runs_)
     _, n = Noises(runs_, place, place.start).next()
     assert n is not None
     owner = neurons(Layout(TASKS_BY_NAME["pruning"].widths, torch.relu))
@@ -174,8 +174,8 @@ def test_every_seed_draws_its_rows_and_a_share_of_labels_is_replaced() -> None:
 
 def test_a_run_does_not_depend_on_those_beside_it() -> None:
     one, other = (noisy("frequency", name, walkers=4) for name in ("mpgd", "stable"))
-    together = training.descend(ground([one, other]), [one, other])
-    alone = training.descend(ground([other]), [other])
+    together = training.descend(make_objective([one, other]), [one, other])
+    alone = training.descend(make_objective([other]), [other])
     assert torch.allclose(together[1], alone[0], rtol=1e-12)
     assert not torch.allclose(together[0], together[1])
 
@@ -251,6 +251,6 @@ def test_on_functions_noise_has_the_step_size_of_the_task() -> None:
     steps = {run.scheme: run.hyperparameters["lr"] for run in found}
     assert steps["mpgd"] == TASKS_BY_NAME["wide well"].lr
     assert steps["mpgd adamw"] == 0.03
-    place = ground(found[:1])
-    assert isinstance(place, OnFunction)
+    place = make_objective(found[:1])
+    assert isinstance(place, FunctionObjective)
     assert runs.configuration(found[0])["steps"] == 2000

@@ -80,8 +80,8 @@ def test_a_short_run_has_every_scheme_in_each_table_and_its_verdicts(tmp_path: P
     reproduce(EXPERIMENT, context, 3)
     records: list[Record] = sorted(context.store.records(), key=lambda record: record.run.seed)
     assert len(records) == 2 * (1 + 1 + 8 + 8 + 1)
-    told = list(digits.COMPARISON.told(records))
-    tables = [item for item in told if isinstance(item, tuple)]
+    printout = list(digits.COMPARISON.printout(records))
+    tables = [item for item in printout if isinstance(item, tuple)]
     assert [title for title, _, _ in tables] == [
         "digits: test accuracy, %",
         "digits: test loss",
@@ -93,4 +93,4 @@ def test_a_short_run_has_every_scheme_in_each_table_and_its_verdicts(tmp_path: P
         mpgd = [row for row in rows if row[0].startswith("mpgd")]
         assert len(mpgd) == 8
         assert all(row[-1] for row in mpgd)  # each has its Gaussian
-    assert len(told) - len(tables) == 3 + 2 * 3 * 2
+    assert len(printout) - len(tables) == 3 + 2 * 3 * 2

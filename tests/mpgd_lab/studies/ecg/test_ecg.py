@@ -82,8 +82,10 @@ def test_a_run_prints_a_table_for_each_depth(
     monkeypatch.setattr(ecg, "GAMMAS", (0.55,))
     context = Context(tmp_path, seeds=1, data=data_folder, protocols=("corrected",))
     reproduce(EXPERIMENT, context, SHORT)
-    told = EXPERIMENT.told([context.store.load(run) for run in ecg.tasks("corrected", [1], SHORT)])
-    titles = [item[0].partition(": ")[0] for item in told if isinstance(item, tuple)]
+    printout = EXPERIMENT.printout(
+        [context.store.load(run) for run in ecg.tasks("corrected", [1], SHORT)]
+    )
+    titles = [item[0].partition(": ")[0] for item in printout if isinstance(item, tuple)]
     assert titles == ["ecg, corrected, two hidden layers", "ecg, corrected, one hidden layer"]
 
 

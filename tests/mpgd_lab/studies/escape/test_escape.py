@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests import results
 
 from mpgd import ChaoticNoise
 from mpgd.theory import force_of
@@ -17,10 +16,11 @@ from mpgd_lab.schema import problem
 from mpgd_lab.store import Record, Run
 from mpgd_lab.studies.escape import EXPERIMENT, predictions
 from mpgd_lab.studies.escape.runs import FORCES, Sizes, label, needs, step_size, tasks
-from mpgd_lab.studies.escape.section import blocks, told
+from mpgd_lab.studies.escape.section import blocks, printout
 from mpgd_lab.studies.escape.training import work
-from mpgd_lab.studies.escape.walks import Count, count_exits, make_noise, time_right, values
+from mpgd_lab.studies.escape.walkers import Count, count_exits, make_noise, time_right, values
 from mpgd_lab.studies.escape.well_shapes import SIDES, WELLS, rotation, two_slopes, two_wells
+from tests import results
 
 TINY = Sizes(
     exits=40, fewer=20, walkers=60, time=10.0, patience=10.0, shared=20, horizon=10.0, rows=3
@@ -219,7 +219,7 @@ def test_the_section_has_its_figures_tables_and_verdicts(records: list[Record]) 
 
 
 def test_what_is_told_names_every_run(records: list[Record]) -> None:
-    tables = [item for item in told(records) if not isinstance(item, str)]
+    tables = [item for item in printout(records) if not isinstance(item, str)]
     counts = {title.split(",")[0].split(":")[0]: len(rows) for title, _, rows in tables}
     assert counts["Quadratic well |x| < 1"] == 10
     assert counts["Two wells"] == 14
@@ -238,4 +238,4 @@ def test_labels_and_request() -> None:
         "rate, mpgd, quadratic, gamma 0.6, sigma 0.3, eta 0.005, longest 200"
     )
     assert EXPERIMENT.on_request
-    assert "mpgd reproduce escape" in str(EXPERIMENT.lacks())
+    assert "mpgd reproduce escape" in str(EXPERIMENT.reason_to_skip())

@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.mpgd_lab.again import check_nothing_again
-from tests.mpgd_lab.spoken import Spoken
 from torch import nn
 
 from mpgd import ChaoticNoise, GaussianNoise
@@ -16,7 +14,7 @@ from mpgd.curvature import hessian_trace
 from mpgd_lab.content.blocks import Table
 from mpgd_lab.runner import Context, reproduce
 from mpgd_lab.studies.generalization import EXPERIMENT, runs, training
-from mpgd_lab.studies.generalization.gap_verdicts import fitted_change, judged
+from mpgd_lab.studies.generalization.gap_verdicts import fitted_change, verdict_blocks
 from mpgd_lab.studies.generalization.runs import GAMMAS, SCHEMES, Size, Training
 from mpgd_lab.studies.generalization.section import COLUMNS, blocks
 from mpgd_lab.studies.generalization.trajectories import (
@@ -26,6 +24,8 @@ from mpgd_lab.studies.generalization.trajectories import (
     initial,
     losses_of,
 )
+from tests.mpgd_lab.again import check_nothing_again
+from tests.mpgd_lab.spoken import Spoken
 
 SMALL = Training(eta=0.5, strength=0.002, steps=1040, hidden=3, every=20, coordinates=5, probes=2)
 SIZE = Size({"digits": SMALL}, 3)
@@ -166,6 +166,6 @@ def test_the_fitted_change_is_that_of_a_line() -> None:
 
 def test_the_claims(context: Context) -> None:
     records = {record.run.scheme: record for record in context.store.records()}
-    found = judged({scheme: records[scheme] for scheme in SCHEMES})
-    assert {verdict.among for verdict in found} == {4}  # they are judged together
+    found = verdict_blocks({scheme: records[scheme] for scheme in SCHEMES})
+    assert {verdict.family_size for verdict in found} == {4}  # they are judged together
     assert all(d.low <= d.mean <= d.high for d in (each.difference for each in found))

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tests.mpgd_lab.again import check_nothing_again
 
 from mpgd_lab.runner import Context, reproduce
 from mpgd_lab.studies.implicit import EXPERIMENT, training
 from mpgd_lab.studies.implicit import runs as implicit
 from mpgd_lab.studies.implicit.runs import PROBLEMS, Case, Counts, cases
 from mpgd_lab.studies.implicit.section import deviation, verdict
+from tests.mpgd_lab.again import check_nothing_again
 
 SMALL = Counts(small=4000, network=600, ratio=(5, 20, 80))
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.mpgd_lab.spoken import Spoken
 
 from mpgd import ChaoticNoise
 from mpgd.theory.phases.laminar import decay_of, force_of
@@ -19,6 +18,7 @@ from mpgd_lab.studies.levels import EXPERIMENT, runs, training
 from mpgd_lab.studies.levels.effects import distance, effects, over_nets
 from mpgd_lab.studies.levels.runs import CANDIDATES, NETS, RECIPE, STUDIES, Size, tasks, weight
 from mpgd_lab.studies.levels.section import settings_table, verdict
+from tests.mpgd_lab.spoken import Spoken
 
 SIZE = Size(seeds=2, fresh=2, paths=2, steps=6)
 
@@ -149,7 +149,9 @@ def test_a_recipe_must_move_weights_and_do_no_harm(
     assert verdict(records).startswith(said)
     plain = [r for r in records if r.run.scheme == "descent"]
     assert distance(plain, plain) == 0.0
-    assert effects(records, "digits", fresh=True)[scheme].moved == pytest.approx(shift, rel=0.1)
+    assert effects(records, "digits", fresh=True)[scheme].displacement == pytest.approx(
+        shift, rel=0.1
+    )
 
 
 def test_an_unfinished_check_says_so(tmp_path: Path) -> None:

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.mpgd_lab.again import check_nothing_again
 
 from mpgd_lab.runner import Context, reproduce
 from mpgd_lab.store import Record
 from mpgd_lab.studies.limit import EXPERIMENT, training
 from mpgd_lab.studies.limit import runs as limit
-from mpgd_lab.studies.limit.further_section import rate
+from mpgd_lab.studies.limit.extensions_section import rate
 from mpgd_lab.studies.limit.runs import LOSSES, SIZES, Further, Sizes
+from tests.mpgd_lab.again import check_nothing_again
 
 FEW = Further(
     m=(30, 1000),

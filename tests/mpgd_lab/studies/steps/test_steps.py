@@ -8,12 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.mpgd_lab.spoken import Spoken
 
 from mpgd_lab.catalogue import PROTOCOLS
 from mpgd_lab.content.blocks import Plate
 from mpgd_lab.content.tables import IncompleteError
-from mpgd_lab.report.drawing import whole
+from mpgd_lab.report.svg import svg_file
 from mpgd_lab.runner import Context, reproduce, split
 from mpgd_lab.store import Record, Run
 from mpgd_lab.studies.steps import EXPERIMENT
@@ -31,6 +30,7 @@ from mpgd_lab.studies.steps.runs import (
 )
 from mpgd_lab.studies.steps.section import LARGE, SMALL, STILL, WORSE, Rows, blocks, findings
 from mpgd_lab.studies.steps.training import train
+from tests.mpgd_lab.spoken import Spoken
 
 SHORTER = 500
 
@@ -97,7 +97,7 @@ def test_ecg_is_perturbed_in_its_first_half() -> None:
 
 def test_a_batch_shares_what_it_must() -> None:
     runs = [run for p in PROTOCOLS for run in tasks(p, range(1, 4), SHORTER)]
-    for batch in split(runs, EXPERIMENT.largest):
+    for batch in split(runs, EXPERIMENT.max_batch):
         assert len({(r.hyperparameters["eta"], r.hyperparameters["steps"]) for r in batch}) == 1
     assert label(runs[0]).startswith("airfoil, corrected, gd, eta 0.003, ")
 
@@ -143,7 +143,7 @@ def test_a_run_that_diverged_is_the_worst() -> None:
 def test_a_page_draws_the_figure() -> None:
     (plate,) = [block for block in blocks(made({})) if isinstance(block, Plate)]
     assert len(plate.panels) == 5
-    assert whole(plate).startswith("<?xml")
+    assert svg_file(plate).startswith("<?xml")
 
 
 def test_what_is_not_there_is_left_out_or_said() -> None:

@@ -1,1 +1,0 @@
-"""The noise of many runs at once: banks of orbits, sources of perturbations, released noise."""
