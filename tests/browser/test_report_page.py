@@ -12,8 +12,8 @@ import pytest
 from mpgd_lab import report
 from mpgd_lab.content import colors
 from mpgd_lab.studies.valley import runs as valley
-from tests import results
-from tests.results import PARTS
+from tests import fake_results
+from tests.fake_results import PARTS
 
 if TYPE_CHECKING:
     from mpgd_lab.lab.server import Lab
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("results")
-    store = results.fill(folder, ("valley", "airfoil", "digits"))
+    store = fake_results.fill(folder, ("valley", "airfoil", "digits"))
     path = store.load(next(run for run in valley.landscape("released", 40) if run.scheme == "gd"))
     assert path is not None
     u = [*path.curves["u"][:5], inf, *path.curves["u"][6:]]  # it leaves the valley

@@ -13,7 +13,7 @@ from mpgd_lab import archive, cli, report
 from mpgd_lab.archive import THINNED, pack, restore, unpack
 from mpgd_lab.catalogue import load
 from mpgd_lab.store import FIRST_VERSION, Record, Run, Store
-from tests import results
+from tests import fake_results
 
 RUN = Run("valley", "text", "gd", {"eta": 0.01, "steps": 8000}, seed=3)
 
@@ -86,7 +86,7 @@ def test_the_page_of_published_results_is_that_of_their_folder(
     monkeypatch.delenv("MPGD_DATA", raising=False)
     monkeypatch.setenv("MPGD_CACHE", str(tmp_path / "no data"))
     names = ("valley", "airfoil", "ecg", "digits", "audit", "limit", "generalization")
-    results.fill(tmp_path, names).save(Run("stray", "x", "y", {}, 1), {}, {}, 1.0)
+    fake_results.fill(tmp_path, names).save(Run("stray", "x", "y", {}, 1), {}, {}, 1.0)
     file = tmp_path / "records.jsonl.xz"
     assert cli.main(["report", str(tmp_path), "--publish", str(file)]) == cli.OK
     assert f"bytes: {file}" in "".join(capsys.readouterr().out.split("\n"))

@@ -11,7 +11,7 @@ from mpgd.noise.engines import has_numba
 from mpgd_lab.catalogue import load
 from mpgd_lab.plan import check_options, must_compile, plan_studies, runs_of
 from mpgd_lab.runner import Context
-from tests.mpgd_lab.spoken import Spoken
+from tests.mpgd_lab.recording_reporter import RecordingReporter
 
 
 def test_only_runs_that_the_store_lacks_are_announced(tmp_path: Path) -> None:
@@ -36,13 +36,13 @@ def test_a_study_whose_data_is_not_found_says_so_when_it_runs_and_not_before(
 ) -> None:
     monkeypatch.delenv("MPGD_DATA", raising=False)
     monkeypatch.setattr("mpgd_lab.experiment.is_available", lambda source, data: False)
-    context = Context(tmp_path, heard := Spoken())
+    context = Context(tmp_path, heard := RecordingReporter())
     plan_studies([load("audit")], context)
     assert heard.lines == []
 
 
 def test_an_option_is_refused_where_nobody_heeds_it_and_told_where_some_do(tmp_path: Path) -> None:
-    heard = Spoken()
+    heard = RecordingReporter()
     context = Context(tmp_path, heard, seeds=7)
     check_options([load("digits"), load("limit")], context)
     assert heard.lines == ["--seeds has no effect on: limit"]

@@ -11,7 +11,7 @@ import pytest
 
 import mpgd
 from mpgd.limits import distances_in_law, p_variation
-from tests.numbers import ANSWERS, LAW, REFUSALS
+from tests.extreme_numbers import ANSWERS, LAW, REFUSALS
 
 RANDOM = 160
 

@@ -16,8 +16,8 @@ from mpgd_lab.report.summary import answer, collect_claims, conclusions, counted
 from mpgd_lab.store import Run, Store
 from mpgd_lab.studies.airfoil import runs as airfoil
 from mpgd_lab.studies.ecg import runs as ecg
-from tests import results
-from tests.results import PARTS
+from tests import fake_results
+from tests.fake_results import PARTS
 
 HOSTILE = "<script>alert(1)</script> [x](javascript:y) `code` a|b *bold*"
 AIRFOIL = {"test_rmse": 0.4, "gap": 0.1, "released_gap": 0.1}
@@ -26,7 +26,7 @@ AIRFOIL = {"test_rmse": 0.4, "gap": 0.1, "released_gap": 0.1}
 @pytest.fixture(scope="module")
 def document(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("results")
-    store = results.fill(folder, ("airfoil", "ecg", "valley"))
+    store = fake_results.fill(folder, ("airfoil", "ecg", "valley"))
     store.save(Run(HOSTILE, HOSTILE, HOSTILE, {}, 1), {}, {}, seconds=1.0)
     file = folder / "results.md"
     report.write(folder, file)

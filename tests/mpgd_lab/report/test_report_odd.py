@@ -18,7 +18,7 @@ from mpgd_lab.report import store_contents
 from mpgd_lab.store import Run, Store
 from mpgd_lab.studies.cifar10 import runs as cifar10
 from mpgd_lab.studies.valley import runs as valley
-from tests import results
+from tests import fake_results
 
 HUGE = 10**400
 TICKED = "evil`\n\n<script>alert(1)</script>\n\n`x"
@@ -28,7 +28,7 @@ UNSEEN = "\x1b[31m\x9b\x7f\u202eevil\u2066\u200f\ud800"
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sound")
-    results.fill(folder, ("noise", "valley", "digits"))
+    fake_results.fill(folder, ("noise", "valley", "digits"))
     return folder
 
 
@@ -171,7 +171,9 @@ def test_a_path_that_leaves_the_valley_is_drawn_as_far_as_it_goes(
 
 
 def test_a_sweep_in_which_no_mpgd_run_is_finished_is_begun(tmp_path: Path) -> None:
-    task = next(run for run in cifar10.tasks("corrected", [1], results.STUDY) if run.scheme == "gd")
+    task = next(
+        run for run in cifar10.tasks("corrected", [1], fake_results.STUDY) if run.scheme == "gd"
+    )
     metrics = {"val_accuracy": 50.0, "accuracy_gap": 1.0}
     Store(tmp_path / "runs").save(task, metrics, {}, seconds=1.0)
     text = report.write(tmp_path, tmp_path / "results.md").file.read_text()

@@ -26,7 +26,7 @@ from mpgd_lab.studies.digits import training as digits_training
 from mpgd_lab.studies.valley import runs as valley
 from mpgd_lab.studies.valley import training
 from tests.conftest import hear_interrupts
-from tests.mpgd_lab.spoken import Spoken
+from tests.mpgd_lab.recording_reporter import RecordingReporter
 
 SEEDS = (1, 2)
 Table = dict[str, dict[str, Any]]
@@ -280,7 +280,7 @@ def small_files_only() -> None:
 def test_a_corrupt_result_is_reported_set_aside_and_run_again(
     tmp_path: Path, undisturbed: Table
 ) -> None:
-    listener = Spoken()
+    listener = RecordingReporter()
     context = Context(tmp_path, listener)
     table(context)
     torn = context.store.path(tasks()[5])

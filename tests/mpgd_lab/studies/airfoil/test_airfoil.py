@@ -15,7 +15,7 @@ from mpgd_lab.runner import Context, reproduce
 from mpgd_lab.statistics import by_scheme, by_seed
 from mpgd_lab.studies.airfoil import EXPERIMENT, training
 from mpgd_lab.studies.airfoil import runs as airfoil
-from tests.mpgd_lab.spoken import Spoken
+from tests.mpgd_lab.recording_reporter import RecordingReporter
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_levels_are_those_of_the_text_and_those_that_were_run() -> None:
 
 
 def test_a_short_run_fills_the_tables(data_folder: Path, tmp_path: Path) -> None:
-    listener = Spoken()
+    listener = RecordingReporter()
     context = Context(tmp_path, listener, seeds=2, data=data_folder, protocols=("corrected",))
     reproduce(EXPERIMENT, context, 4)
     assert {len(rows) for rows in listener.tables.values()} == {36, 17}

@@ -27,8 +27,8 @@ from mpgd_lab.studies.compare.objectives import FunctionObjective, make_objectiv
 from mpgd_lab.studies.compare.runs import Size, choose, stage
 from mpgd_lab.studies.compare.tasks import BY_NAME as TASKS_BY_NAME
 from mpgd_lab.studies.compare.tasks import TASKS, Task
-from tests.mpgd_lab.again import check_nothing_again
-from tests.mpgd_lab.spoken import Spoken
+from tests.mpgd_lab.recomputation import check_nothing_again
+from tests.mpgd_lab.recording_reporter import RecordingReporter
 
 SIZE = Size(
     ("wide well", "xor", "pruning"), seeds=3, tuning=1, configurations=2, steps=4, walkers=3
@@ -202,13 +202,13 @@ def test_the_best_on_validation_is_chosen(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def context(tmp_path_factory: pytest.TempPathFactory) -> Context:
-    context = Context(tmp_path_factory.mktemp("out"), Spoken())
+    context = Context(tmp_path_factory.mktemp("out"), RecordingReporter())
     reproduce(EXPERIMENT, context, SIZE)
     return context
 
 
 def test_the_small_study_has_tables_a_figure_and_a_verdict(context: Context) -> None:
-    assert isinstance(context.reporter, Spoken)
+    assert isinstance(context.reporter, RecordingReporter)
     titles = "\n".join(context.reporter.tables)
     for name in SIZE.tasks:
         assert f"{TASKS_BY_NAME[name].title}: " in titles

@@ -9,7 +9,7 @@ from mpgd_lab.runner import SilentReporter
 Rows = list[list[str]]
 
 
-class Spoken(SilentReporter):
+class RecordingReporter(SilentReporter):
     """A reporter that remembers what was said."""
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """Public functions with subnormal, huge and empty input: what each answers, or why it does not.
 
-`ANSWERS` and `REFUSALS` are tables; `tests/test_numbers.py` goes through them.
+`ANSWERS` and `REFUSALS` are tables; `tests/test_extreme_numbers.py` goes through them.
 """
 
 from __future__ import annotations

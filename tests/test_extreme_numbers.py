@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.numbers import ANSWERS, REFUSALS
+from tests.extreme_numbers import ANSWERS, REFUSALS
 
 
 @pytest.mark.parametrize("case", ANSWERS)
