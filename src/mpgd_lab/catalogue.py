@@ -77,8 +77,8 @@ def load(name: str) -> Experiment:
     if is_file(name):
         return load_file(Path(name))
     place = EXPERIMENTS[name].module or name
-    found: Experiment = import_module(f"mpgd_lab.studies.{place}").EXPERIMENT
-    return found
+    experiment: Experiment = import_module(f"mpgd_lab.studies.{place}").EXPERIMENT
+    return experiment
 
 
 def load_file(path: Path) -> Experiment:
@@ -96,14 +96,16 @@ def load_file(path: Path) -> Experiment:
         raise ValueError(f"{path} must not end the program, got {leaving!r}") from leaving
     if Path(module.__file__ or "").resolve() != path:
         raise ValueError(f"{path} has the name of another module; give it a name of its own")
-    found: Any = getattr(module, "EXPERIMENT", None)
-    if not isinstance(found, import_module("mpgd_lab.experiment").Experiment):
+    experiment: Any = getattr(module, "EXPERIMENT", None)
+    if not isinstance(experiment, import_module("mpgd_lab.experiment").Experiment):
         raise ValueError(
-            f"{path} must define EXPERIMENT, an mpgd_lab.experiment.Experiment, got {found!r}"
+            f"{path} must define EXPERIMENT, an mpgd_lab.experiment.Experiment, got {experiment!r}"
         )
-    if found.name != path.stem or found.name in EXPERIMENTS:
-        raise ValueError(f"{path}: its experiment must be named {path.stem!r}, got {found.name!r}")
-    return cast("Experiment", found)
+    if experiment.name != path.stem or experiment.name in EXPERIMENTS:
+        raise ValueError(
+            f"{path}: its experiment must be named {path.stem!r}, got {experiment.name!r}"
+        )
+    return cast("Experiment", experiment)
 
 
 def catalogue() -> list[Experiment]:

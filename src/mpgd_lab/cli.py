@@ -141,8 +141,8 @@ class Reproduce:
             check_options(studies, context)
         context.store.check_writable()
         if not self.names:
-            found = {study.name: study.reason_to_skip(self.data) for study in studies}
-            left_out = {name: reason for name, reason in found.items() if reason}
+            reasons = {study.name: study.reason_to_skip(self.data) for study in studies}
+            left_out = {name: reason for name, reason in reasons.items() if reason}
             studies = [study for study in studies if study.name not in left_out]
         if self.published:
             terminal.say("unpacking the results that come with the package, one file for each run")
@@ -346,14 +346,14 @@ def parse(arguments: Sequence[str]) -> Command:
     every: Any = Command
     try:
         with redirect_stderr(io.StringIO()) as said:
-            found: Command = tyro.cli(
+            command: Command = tyro.cli(
                 every, prog="mpgd", description=HELP, args=arguments, config=config
             )
     except SystemExit as leaving:
         if leaving.code == USAGE:
             raise UsageError(one_line(said.getvalue())) from leaving
         raise
-    return found
+    return command
 
 
 def one_line(box: str) -> str:

@@ -229,10 +229,10 @@ def checked_pairs(couplings: Any, second: str) -> list[tuple[Any, Any]]:
 
 def widths(couplings: Sequence[Coupling], x: Tensor) -> list[int]:
     """Return the number of drivers of each coupling; the error names the one that does not fit."""
-    found = []
+    results = []
     for i, b in enumerate(couplings):
         try:
-            found.append(b.width(x))
+            results.append(b.width(x))
         except ValueError as problem:
             raise ValueError(f"couplings[{i}]: {problem}") from None
-    return found
+    return results

@@ -144,12 +144,12 @@ def digits() -> Split:
 
 def folders(data: Path | None = None) -> list[Path]:
     """Return where data sets are looked for, in order."""
-    found = [data] if data is not None else []
+    places = [data] if data is not None else []
     if named := os.environ.get("MPGD_DATA"):
-        found.append(Path(named))
+        places.append(Path(named))
     if cache := cache_folder():
-        found.append(cache / "data")
-    return found
+        places.append(cache / "data")
+    return places
 
 
 def is_available(source: Source, data: Path | None = None) -> bool:
@@ -233,18 +233,18 @@ def _fetch(source: Source, path: Path) -> Path:
 
 def _unpack(path: Path, source: Source) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of the files a data set needs, wherever they lie in its archive."""
-    found = safe_archives.contents(path, source.sizes)
+    members = safe_archives.contents(path, source.sizes)
     for name in source.files:
-        if name not in found:
+        if name not in members:
             raise OSError(f"{name} is not in the archive")
-        _check(source, name, found[name], f"{name} of the archive")
-        yield name, found[name]
+        _check(source, name, members[name], f"{name} of the archive")
+        yield name, members[name]
 
 
 def _check(source: Source, name: str, content: bytes, what: str) -> None:
-    found, expected = _sha256(content), source.files[name]
-    if found != expected:
-        raise DataError(f"{what} has sha256 {found}, expected {expected}\n  {source.remedy}")
+    result, expected = _sha256(content), source.files[name]
+    if result != expected:
+        raise DataError(f"{what} has sha256 {result}, expected {expected}\n  {source.remedy}")
 
 
 def _sha256(content: bytes) -> str:

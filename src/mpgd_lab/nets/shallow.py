@@ -29,11 +29,11 @@ FREE: Final = {"reassoc", "contract", "nsz"}
 
 def shallow_gradient(x: Tensor, examples: Examples) -> tuple[Tensor, Tensor]:
     """Return the losses (net,) at ``x`` (net, element) and the gradients (net, element)."""
-    losses, found = x.new_empty(len(x)), torch.empty_like(x)
-    tensors = (x, examples.columns, examples.targets, losses, found)
+    losses, gradient = x.new_empty(len(x)), torch.empty_like(x)
+    tensors = (x, examples.columns, examples.targets, losses, gradient)
     arrays: list[Any] = [tensor.numpy() for tensor in tensors]
     differentiate(*arrays)
-    return losses, found
+    return losses, gradient
 
 
 def inlined(function: Any) -> Any:

@@ -174,14 +174,14 @@ def _time(seconds: float) -> str:
 
 
 def _versions(records: Iterable[Record]) -> Table:
-    found: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for record in records:
         for name, version in record.versions.items():
-            found[name][str(version)] += 1
-        found["commit"][str(record.commit or "none")[:12]] += 1
+            counts[name][str(version)] += 1
+        counts["commit"][str(record.commit or "none")[:12]] += 1
     rows = [
         [name, version, f"{count:,}"]
-        for name, versions in found.items()
+        for name, versions in counts.items()
         for version, count in versions.items()
     ]
     return table("Versions in the records", ["what", "version", "runs"], rows)

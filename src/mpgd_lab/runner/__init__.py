@@ -147,10 +147,12 @@ def complete(
     """
     store = context.store
     store.make()
-    found = {run.key: store.load(run) for run in runs}
-    missing = list({run.key: run for run in runs if found[run.key] is None}.values())
-    if len(missing) < len(found):
-        context.reporter.say(f"  {len(found) - len(missing)} of {len(found)} runs are in the store")
+    records = {run.key: store.load(run) for run in runs}
+    missing = list({run.key: run for run in runs if records[run.key] is None}.values())
+    if len(missing) < len(records):
+        context.reporter.say(
+            f"  {len(records) - len(missing)} of {len(records)} runs are in the store"
+        )
     batches = split(
         missing, _batch_limit(context, len(missing), max_batch or (lambda run: MAX_BATCH))
     )
@@ -159,8 +161,8 @@ def complete(
     for _ in context.reporter.track(batches, labels):  # batches finish in an order of their own
         labels.batch = next(done)
     for run in missing:
-        found[run.key] = store.load(run)
-    return [_require(store, found[run.key], run) for run in runs]
+        records[run.key] = store.load(run)
+    return [_require(store, records[run.key], run) for run in runs]
 
 
 def _batch_limit(
@@ -261,8 +263,8 @@ def print_items(context: Context, said: Iterable[PrintItem]) -> None:
 
 def draw(context: Context, experiment: Experiment, records: list[Record]) -> None:
     """Write the figures."""
-    found = experiment.figures(records) if experiment.figures else ()
-    for plate in (block for block in found if isinstance(block, Plate)):
+    blocks = experiment.figures(records) if experiment.figures else ()
+    for plate in (block for block in blocks if isinstance(block, Plate)):
         path = context.out / f"{plate.name}.png"
         save(plate, path)
         context.reporter.say(f"figure: {path}")

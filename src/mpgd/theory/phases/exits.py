@@ -172,9 +172,9 @@ def _quasi_stationary(
     kick = recursion.kick * recursion.values.laminar_value  # of a laminar step
     points = 2.0 * (right - left) / kick if kick else 0.0  # two of them in each such step
     grid = np.linspace(left, right, int(np.clip(points, FEWEST, MOST)) | 1)
-    found = chain(recursion, grid, beta, signs)
-    law = found.quasi_stationary()
-    return float(law @ found.killed / (law @ found.steps))
+    kernel = chain(recursion, grid, beta, signs)
+    law = kernel.quasi_stationary()
+    return float(law @ kernel.killed / (law @ kernel.steps))
 
 
 def _walls(well: tuple[float, float]) -> tuple[float, float]:

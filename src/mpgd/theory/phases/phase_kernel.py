@@ -68,10 +68,10 @@ class Recursion:
         """Return the lengths whose places are kept."""
         last = int(LONGEST_TIME / self.lr) + FINE
         last = last if self.longest is None else min(last, self.longest)
-        found = [0]
-        while found[-1] < last:
-            found.append(min(last, found[-1] + max(1, found[-1] // FINE)))
-        return found
+        results = [0]
+        while results[-1] < last:
+            results.append(min(last, results[-1] + max(1, results[-1] // FINE)))
+        return results
 
 
 class Kernel:

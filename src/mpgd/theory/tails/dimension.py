@@ -161,19 +161,19 @@ def _log_increments(x: Array, lags: NDArray[np.int_]) -> Array:
 
     A path that stands still has increments of 0, which have no logarithm: they are left out.
     """
-    found = []
+    means = []
     for lag in lags:
         squares = ((x[lag:] - x[:-lag]) ** 2).sum(axis=1)
         if not (moved := squares[squares > 0.0]).size:
             raise ValueError(f"points must move, got {len(squares)} increments of 0 at lag {lag}")
-        found.append(0.5 * float(np.log(moved).mean()))
-    return np.array(found)
+        means.append(0.5 * float(np.log(moved).mean()))
+    return np.array(means)
 
 
-def _slope(given: Array, found: Array) -> float:
+def _slope(x: Array, y: Array) -> float:
     """Return the slope of the line of least squares."""
-    centered = given - given.mean()
-    return float(centered @ found / (centered @ centered))
+    centered = x - x.mean()
+    return float(centered @ y / (centered @ centered))
 
 
 def _reciprocal(inverse: float) -> float:

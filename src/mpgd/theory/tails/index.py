@@ -148,15 +148,15 @@ def _in_random_order(x: Array, method: str, value: float, dependence: str, seed:
     if method != "log_moments":
         return value
     center, is_one_of_them = shuffled(x, seed)
-    found = min(inverse(center), 2.0)
+    index = min(inverse(center), 2.0)
     if not is_one_of_them:
         warnings.warn(
-            f"rows are not independent: the tail index {value:.2f} is {found:.2f} when they are "
+            f"rows are not independent: the tail index {value:.2f} is {index:.2f} when they are "
             'shuffled, so it is not that of a tail; use dependence="blocks"',
             DependenceWarning,
             stacklevel=3,
         )
-    return found
+    return index
 
 
 def checked_rows(given: ArrayLike, name: str, rows: str) -> Array:

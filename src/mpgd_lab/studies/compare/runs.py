@@ -127,8 +127,8 @@ def best(records: Sequence[Record]) -> tuple[dict[str, Any], float]:
     """Return the best configuration of a method on a task, and its mean score."""
     means = scores(records)
     lower = TASKS_BY_NAME[records[0].run.hyperparameters["data"]].better == "lower"
-    found = (min if lower else max)(means, key=lambda pair: pair[1])
-    return found
+    result = (min if lower else max)(means, key=lambda pair: pair[1])
+    return result
 
 
 def scores(records: Iterable[Record]) -> list[tuple[dict[str, Any], float]]:
@@ -146,9 +146,9 @@ def run_stages(context: Context, train: Train, max_batch: int, size: Size = FULL
     chosen: dict[tuple[str, str], Configuration] = {}
     for first in (True, False):
         context.reporter.say(f"  tuning, {'first' if first else 'second'} stage")
-        found = complete(context, stage(size, chosen, first), train, lambda run: max_batch)
-        chosen |= choose(found)
-        records += found
+        finished = complete(context, stage(size, chosen, first), train, lambda run: max_batch)
+        chosen |= choose(finished)
+        records += finished
     context.reporter.say("  report, fresh seeds")
     return [
         *records,

@@ -79,7 +79,7 @@ def start_table(records: Sequence[Record]) -> content.Table:
 
 def findings(sums: Sequence[Record]) -> list[Finding]:
     """Return the verdict on each sign rule, from its longest and most skewed sums."""
-    found = []
+    verdicts = []
     for signs, setting in SETTINGS.items():
         last = [record for record in sums if record.run.scheme == signs][-1]
         h, m = last.run.hyperparameters, last.metrics
@@ -93,8 +93,8 @@ def findings(sums: Sequence[Record]) -> list[Finding]:
             f"a perfect sample has {m['ks_of_exact_draws']:.4f}"
         )
         claim = f"{_steps(last):,} steps at β = {h['beta']:g} are near X(1/γ, {h['beta']:g})"
-        found.append(Finding(HEADLINE, setting, claim, word, reason, BASES[signs]))
-    return found
+        verdicts.append(Finding(HEADLINE, setting, claim, word, reason, BASES[signs]))
+    return verdicts
 
 
 def _panels(sums: Sequence[Record], orbits: dict[str, Record], tail: Record) -> Iterator[Panel]:

@@ -60,8 +60,8 @@ def compare(task: Run) -> Outcome:
     curves: dict[str, Any] = {"times": TIMES}
     for prefix, beta in targets.items():
         y = _reference(h["loss"], h["kind"], beta, h["reference"], h["steps"], task.seed)
-        found = [_distances(x[i], y[i], h, task.seed) for i in range(len(TIMES))]
-        curves |= {prefix + name: [astuple(at[name]) for at in found] for name in found[0]}
+        distances = [_distances(x[i], y[i], h, task.seed) for i in range(len(TIMES))]
+        curves |= {prefix + name: [astuple(at[name]) for at in distances] for name in distances[0]}
         if not prefix:
             curves |= _functions(x[-1, :, 0], y[-1, :, 0])
     names = [name for name in curves if name.removeprefix("claimed_") in DISTANCES]
@@ -133,8 +133,8 @@ def rotation(task: Run) -> Outcome:
     curves: dict[str, Any] = {"radius": np.quantile(x.norm(dim=1), [0.05, 0.5, 0.95])}
     for integral in ("marcus", "ito"):
         y = _rotated(integral, h["reference"], h["steps"], task.seed)
-        found = distances_in_law(_scaled(x[:, 0]), _scaled(y[:, 0]), h["resamples"])
-        curves[integral] = astuple(found["wasserstein"])
+        distances = distances_in_law(_scaled(x[:, 0]), _scaled(y[:, 0]), h["resamples"])
+        curves[integral] = astuple(distances["wasserstein"])
         curves[f"{integral}_radius"] = np.quantile(y.norm(dim=1), [0.05, 0.5, 0.95])
     return {integral: curves[integral][0] for integral in ("marcus", "ito")}, curves
 

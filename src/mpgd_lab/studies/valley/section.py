@@ -35,7 +35,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     """Return what the section shows."""
     groups = finished(most_common(matching(records, part=None), "steps"), tasks)
     paths = most_common(matching(records, part=LANDSCAPE), "steps")
-    found: list[Block] = [
+    shown: list[Block] = [
         *unfinished("valley", groups, tasks),
         Text(
             "The loss v² |u|² / 2 has all of v = 0 as minima; the flattest is at u = 0. The paper "
@@ -45,7 +45,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
         *without_text("valley", records),
         *verdict_blocks(groups, HEADLINES, COMPARISON),
     ]
-    found.append(
+    shown.append(
         Plate(
             "valley",
             "The trace along the way: medians over seeds, and where the middle half "
@@ -58,8 +58,8 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     for protocol in PROTOCOLS:
         if own := [record for record in paths if record.run.protocol == protocol]:
             steps = own[0].run.hyperparameters["steps"]
-            found.append(_landscape(protocol, records_of(own, landscape(protocol, steps))))
-    found += [
+            shown.append(_landscape(protocol, records_of(own, landscape(protocol, steps))))
+    shown += [
         scheme_table(
             "Final trace of the Hessian: mean (standard deviation), and paired "
             "differences with 95 % intervals",
@@ -68,7 +68,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
         ),
         _medians(groups),
     ]
-    return found
+    return shown
 
 
 def _landscape(protocol: str, records: Sequence[Record]) -> Landscape:
