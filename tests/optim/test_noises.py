@@ -91,21 +91,6 @@ def test_fields_of_the_noise_reach_the_optimizer() -> None:
     ]
 
 
-@pytest.mark.parametrize("engine", ["torch", "cpu"])
-def test_a_negative_sigma_turns_the_additive_noise_round(engine: str) -> None:
-    """From 0 and without gradients the two walks are mirror images, in bits."""
-    walks = []
-    for sigma in (0.2, -0.2):
-        (p,) = params = [torch.nn.Parameter(torch.zeros(200))]
-        optimizer = MPGD(params, lr=0.1, sigma=sigma, engine=engine)
-        for _ in range(20):
-            p.grad = torch.zeros_like(p)
-            optimizer.step()
-        walks.append(p.detach())
-    assert torch.equal(walks[0], -walks[1])
-    assert walks[0].abs().max() > 0
-
-
 NOISES = [
     Alternating(0.5),
     ExpandingNoise(),

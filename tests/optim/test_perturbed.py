@@ -197,8 +197,9 @@ def test_namesakes_survive_schedules_and_checkpoints() -> None:
     run(optimizer, 1)
     scheduler.step()
     assert optimizer.param_groups[0]["lr"] == 0.025
-    make = lambda params: perturb(Namesake(params), sigma=0.2, symmetric=True)  # noqa: E731
-    one, other = resumed(make, parameters([9]))
+    one, other = resumed(
+        lambda params: perturb(Namesake(params), sigma=0.2, symmetric=True), parameters([9])
+    )
     assert same_bits(one, other)
     plain = Namesake(parameters([9]))
     plain.load_state_dict(one)  # the inner class alone reads its own part

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from mpgd import MPGD, ChaoticNoise, perturb, perturbation_sizes
 from mpgd.noise.word import FAR, LONG, MAGNITUDE, NEGATIVE, ONE, steps_to_go
 from mpgd.theory import decay_of, force_of
-from tests.optim.descents import KINDS, PATHS, core, drivers, flat, made, parameters, set_keyword
+from tests.optim.descents import KINDS, PATHS, core, drivers, made, parameters, set_keyword
 from tests.optim.workers import ORBITS, run, same_bits, snapshot
 
 ETA, MU, SIGMA, GAMMAS = 0.02, 0.05, 0.3, (0.65, 0.6)
@@ -79,19 +79,6 @@ def test_the_visit_that_ends_a_phase_ends_the_equality() -> None:
 
 
 # --- force and decay ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("variant", [{}, {"symmetric": True}], ids=str)
-@pytest.mark.parametrize("path", PATHS, ids=str)
-def test_at_one_lr_a_force_is_a_sigma(path: dict[str, Any], variant: dict[str, Any]) -> None:
-    forced, sized = (
-        MPGD(parameters([(3, 4), 7]), ETA, gamma=GAMMAS, **given, **variant, **path)
-        for given in (FORCED, SIZED)
-    )
-    for optimizer in (forced, sized):
-        run(optimizer, 40)
-    for p, q in zip(flat(forced), flat(sized), strict=True):
-        torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("wrap", [False, True])

@@ -77,7 +77,7 @@ def written_out(
 NOISES: list[dict[str, Any]] = [
     {"beta": 0.5},
     {"gamma": (0.55, 0.7), "beta": (0.5, -0.25), "symmetric": True},
-    {"mu": 0.0},
+    {"mu": 0.0, "sigma": -SIGMA},
     {"sigma": 0.0},
     {"noise": ChaoticNoise(0.7, 0.5, signs="product", first_sign="positive", longest=4)},
     {"noise": ChaoticNoise(0.6, 0.5, shared=True), "symmetric": True},
