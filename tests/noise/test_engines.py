@@ -227,7 +227,6 @@ def test_compiled_without_a_graph_break_the_bits_are_the_same(signs: str, sizes:
 
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="inductor needs a C++ compiler")
-@pytest.mark.skipif(" " in torch.__file__, reason="inductor fails below a folder with a space")
 @pytest.mark.filterwarnings("default")
 def test_compiled_by_inductor_the_bits_are_the_same() -> None:
     compiled_steps("inductor", SIZES, "fresh")

@@ -92,7 +92,6 @@ def test_compiled_with_a_tensor_lr_the_orbits_are_the_same(variant: dict[str, An
 
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="inductor needs a C++ compiler")
-@pytest.mark.skipif(" " in torch.__file__, reason="inductor fails below a folder with a space")
 @pytest.mark.filterwarnings("default")  # inductor's own
 @pytest.mark.usefixtures("_fresh_compiler")
 def test_compiled_by_inductor_the_bits_are_the_same() -> None:
