@@ -94,7 +94,7 @@ generic: $(INSTALLED)
 # Tests that ask for numba are skipped here, and say so.
 without-numba: $(INSTALLED)
 	MPGD_NO_SKIPS= $(LEG) -p tests.without_numba $(REPRESENTATIVE) tests/noise/test_lanes.py \
-		tests/noise/test_long_orbits.py tests/optim/test_walk.py -k "not million"
+		tests/noise/test_long_orbits.py -k "not million"
 
 # Triton on the GPU, or interpreted on the CPU; it comes without its dependencies, after torch.
 gpu: $(GPU_INSTALLED)

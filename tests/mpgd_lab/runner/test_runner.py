@@ -171,7 +171,7 @@ SHORT = """
 import sys
 from functools import partial
 from dataclasses import replace
-from mpgd import cli
+from mpgd_lab import cli
 from mpgd_lab.studies.valley import EXPERIMENT
 cli.load = lambda name: replace(EXPERIMENT, runs=partial(EXPERIMENT.runs, steps={steps}))
 sys.exit(cli.main(sys.argv[1:]))

@@ -153,7 +153,7 @@ from mpgd_lab.studies.cifar10 import reproduction as cifar10, training
 torch.set_num_threads(1)
 every = cifar10.tasks
 cifar10.tasks = lambda *rest: [run for run in every(*rest) if run.scheme in {schemes!r}]
-cifar10.tell = lambda *rest: None
+cifar10.print_items = lambda *rest: None
 cifar10.train = training.train = partial(cifar10.train, every=0.0)
 cifar10.Checkpoint.remove = lambda self: None  # states are kept, to be compared
 cifar10.run(Context(Path(sys.argv[1]), protocols=("corrected",), seeds=1), {study!r})
