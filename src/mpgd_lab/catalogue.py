@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -59,12 +59,19 @@ def find(names: Sequence[str]) -> list[str]:
     files = [name for name in names if is_file(name)]
     for name in names:
         if name not in EXPERIMENTS and name not in files:
-            close = difflib.get_close_matches(name, EXPERIMENTS, n=1)
-            hint = (
-                f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(EXPERIMENTS)}"
-            )
-            raise ValueError(f"no experiment is named {name!r}; {hint}")
+            raise ValueError(f"no experiment is named {name!r}; {suggestion(name, EXPERIMENTS)}")
     return [name for name in EXPERIMENTS if name in names or not names] + files
+
+
+def suggestion(name: str, names: Collection[str]) -> str:
+    """Return the name that was probably meant, or all names.
+
+    Examples:
+        >>> suggestion("nosie", ["noise", "valley"]), suggestion("x", ["noise", "valley"])
+        ("did you mean 'noise'?", 'there are: noise, valley')
+    """
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(names)}"
 
 
 def is_file(name: str) -> bool:

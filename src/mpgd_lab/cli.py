@@ -5,7 +5,6 @@ Each command is a frozen dataclass that `tyro` fills from the arguments, and its
 
 from __future__ import annotations
 
-import difflib
 import io
 import os
 import re
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import mpgd
 from mpgd.files import cache_folder, check_place
 from mpgd.parameters import check_choice, check_integer
-from mpgd_lab.catalogue import EXPERIMENTS, PROTOCOLS, USUAL, find, load
+from mpgd_lab.catalogue import EXPERIMENTS, PROTOCOLS, USUAL, find, load, suggestion
 from mpgd_lab.exit_codes import (
     FAILED,
     INTERRUPTED,
@@ -338,9 +337,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parse(arguments: Sequence[str]) -> Command:
     """Return the command the arguments ask for; tyro exits by itself on help and mistakes."""
     if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
-        close = difflib.get_close_matches(arguments[0], COMMANDS, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(COMMANDS)}"
-        raise UsageError(f"no command is named {arguments[0]!r}; {hint}")
+        name = arguments[0]
+        raise UsageError(f"no command is named {name!r}; {suggestion(name, COMMANDS)}")
     conf = tyro.conf
     config = (conf.FlagCreatePairsOff, conf.OmitArgPrefixes, conf.OmitSubcommandPrefixes)
     every: Any = Command
