@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+KERNELS := $(VENV)/.kernels
 JAX_VENV := .venv-jax
 JAX_INSTALLED := $(JAX_VENV)/.installed
 GPU_VENV := .venv-gpu
@@ -23,13 +24,13 @@ GPU_RUN := $(if $(wildcard /dev/nvidia0 /dev/kfd),,TRITON_INTERPRET=1)
 TEST_WORKERS ?= 2
 WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 
-.PHONY: reproduce lab test lint coverage data read-only sweeps generic without-numba gpu jax clients \
-	notebooks lowest pythons bench docs clean
+.PHONY: reproduce lab test lint coverage data read-only sweeps generic without-kernels sanitize aarch64 gpu jax \
+	clients notebooks kernels lowest pythons bench docs clean
 
-reproduce: $(INSTALLED)
+reproduce: $(KERNELS)
 	$(BIN)/mpgd reproduce --out results --workers $(WORKERS)
 
-lab: $(INSTALLED)
+lab: $(KERNELS)
 	$(BIN)/mpgd lab
 
 LEG := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
@@ -37,15 +38,15 @@ ELSEWHERE := $(addprefix --ignore tests/,jax clients notebooks browser)
 SWEEPS := tests/mpgd_lab/runner tests/mpgd_lab/studies/cifar10
 MAIN_TESTS := $(LEG) $(ELSEWHERE) $(addprefix --ignore ,$(SWEEPS))
 
-test: $(INSTALLED) lint
+test: $(KERNELS) lint
 	$(MAIN_TESTS)
 
 # The tests that need the data sets, and nothing else; `make test` skips them without MPGD_DATA.
-data: $(INSTALLED)
+data: $(KERNELS)
 	MPGD_NO_SKIPS=all $(LEG) $(ELSEWHERE) -m data
 
 # The same tests, slower; the last line is the share of the statements of `mpgd` that they run.
-coverage: $(INSTALLED)
+coverage: $(KERNELS)
 	$(MAIN_TESTS) --cov --cov-report term
 
 # JAX has an environment of its own, so that nobody else has to install it. Products of bfloat16
@@ -62,7 +63,7 @@ clients: $(CLIENTS_INSTALLED)
 # The notebooks of examples/ run and print what they were committed with (to keep what they print
 # now: `python -m tools.notebooks --write`), the README's settings train, the published results give
 # docs/results, and site, report and lab stand in a browser.
-notebooks: $(INSTALLED)
+notebooks: $(KERNELS)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal tests/notebooks \
 		tests/browser
 
@@ -75,8 +76,8 @@ lint: $(INSTALLED)
 
 REPRESENTATIVE := tests/noise/test_engines.py tests/noise/test_counter_hash.py \
 	tests/noise/test_chaotic_arguments.py tests/optim/test_fast_paths.py \
-	tests/optim/test_dtypes.py tests/optim/test_memory.py tests/optim/test_update.py \
-	tests/optim/test_wrapper.py tests/optim/test_engine_choice.py
+	tests/optim/test_memory.py tests/optim/test_update.py \
+	tests/optim/test_torch_optimizers.py tests/optim/test_engine_choice.py
 
 # Where nothing but TMPDIR can be written; `.ci/sealed make read-only` makes such a place.
 read-only: $(INSTALLED)
@@ -84,17 +85,21 @@ read-only: $(INSTALLED)
 		tests/test_files.py tests/mpgd_lab/test_cli.py tests/mpgd_lab/test_store.py -k "not million"
 
 # Sweeps that are killed, run twice at once, on a cluster or on a full disk; CIFAR-10 without data.
-sweeps: $(INSTALLED)
+sweeps: $(KERNELS)
 	$(LEG) $(SWEEPS) -m "not data"
 
 # A CPU without vector instructions.
-generic: $(INSTALLED)
-	NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES= $(LEG) $(REPRESENTATIVE) -k "not million"
+generic: $(KERNELS)
+	MPGD_CPU=scalar $(LEG) $(REPRESENTATIVE) -k "not million"
 
-# Tests that ask for numba are skipped here, and say so.
-without-numba: $(INSTALLED)
-	MPGD_NO_SKIPS= $(LEG) -p tests.without_numba $(REPRESENTATIVE) tests/noise/test_lanes.py \
-		tests/noise/test_long_orbits.py -k "not million"
+# As where there was no C compiler. Tests that ask for kernels are skipped here, and say so.
+without-kernels: $(INSTALLED)
+	MPGD_NO_SKIPS= $(LEG) -p tests.without_kernels $(REPRESENTATIVE) tests/noise/test_kernels.py \
+		tests/noise/test_displacement.py tests/limits/test_variation.py -k "not million"
+
+# Random calls of the C files with sanitizers, and on another CPU, under qemu.
+sanitize aarch64: $(INSTALLED)
+	$(BIN)/python -m tools.check_kernels $@
 
 # Triton on the GPU, or interpreted on the CPU; it comes without its dependencies, after torch.
 gpu: $(GPU_INSTALLED)
@@ -106,13 +111,13 @@ gpu: $(GPU_INSTALLED)
 lowest: $(LOWEST_INSTALLED)
 	OMP_NUM_THREADS=1 MPGD_NO_SKIPS= $(LOWEST_VENV)/bin/python -m pytest -n $(TEST_WORKERS) \
 		--dist worksteal tests/test_layers.py tests/optim/test_update.py \
-		-k "not extra and not waits and not mpgd_lab and not limits.paths and not engines.compiled"
+		-k "not extra and not waits and not mpgd_lab"
 
 # Other Pythons, where they are found; torch has builds for some of them only, so it is not asked for.
 pythons:
 	$(PYTHON) -m tools.pythons 3.12 3.13 3.14
 
-bench: $(INSTALLED)
+bench: $(KERNELS)
 	$(BIN)/python -m benchmarks --write benchmarks/README.md
 
 docs: $(INSTALLED)
@@ -125,24 +130,31 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(PIP) --editable ".[dev]"
 	touch $@
 
+# The C files are compiled at installation, and again when they have changed.
+kernels: $(KERNELS)
+
+$(KERNELS): $(INSTALLED) hatch_build.py $(shell find src -name "*.[ch]")
+	-$(BIN)/python hatch_build.py
+	touch $@
+
 $(JAX_INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(JAX_VENV)
 	$(JAX_PIP) "$$(grep '^torch==' constraints.txt)"
-	$(JAX_PIP) --editable ".[fast,jax]" orbax-checkpoint pytest pytest-timeout pytest-xdist
+	$(JAX_PIP) --editable ".[jax]" orbax-checkpoint pytest pytest-timeout pytest-xdist
 	touch $@
 
 $(GPU_INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(GPU_VENV)
 	$(GPU_PIP) "$$(grep '^torch==' constraints.txt)"
 	$(GPU_PIP) --no-deps "$$(grep '^triton==' constraints.txt)"
-	$(GPU_PIP) --editable ".[fast,gpu]" pytest pytest-timeout pytest-xdist
+	$(GPU_PIP) --editable ".[gpu]" pytest pytest-timeout pytest-xdist
 	touch $@
 
 # torch is named again, so that no client brings another.
 $(CLIENTS_INSTALLED): pyproject.toml constraints.txt constraints-clients.txt
 	$(PYTHON) -m venv $(CLIENTS_VENV)
 	$(CLIENTS_PIP) "$$(grep '^torch==' constraints.txt)"
-	$(CLIENTS_PIP) "$$(grep '^torch==' constraints.txt)" --editable ".[fast]" $(CLIENTS) \
+	$(CLIENTS_PIP) "$$(grep '^torch==' constraints.txt)" --editable . $(CLIENTS) \
 		pytest pytest-timeout pytest-xdist
 	touch $@
 

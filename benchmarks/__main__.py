@@ -10,11 +10,13 @@ from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import driver, gpu, limits, step, training
+from benchmarks import bfloat16, counter, driver, gpu, limits, step, training
 
 TABLES = [
     *driver.TABLES,
     *step.TABLES,
+    *bfloat16.TABLES,
+    *counter.TABLES,
     *gpu.TABLES,
     *limits.TABLES,
     *training.TABLES,
@@ -46,7 +48,7 @@ def report(rounds: int) -> Iterator[str]:
 def heading(rounds: int) -> str:
     """Return what was measured, where and when."""
     load = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
-    packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "numpy", "numba", "scipy"))
+    packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "numpy", "scipy"))
     command = "make bench" if rounds == ROUNDS else "python -m benchmarks --quick"
     return f"""# Benchmarks
 

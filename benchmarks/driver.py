@@ -6,11 +6,11 @@ y -> T(y) alone, without values or signs.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-import numba
 import numpy as np
 import torch
 from scipy.stats import levy_stable
@@ -18,9 +18,7 @@ from torch import Tensor
 
 from benchmarks.timing import Case, Claim, Table, Timing, interleaved, threads
 from mpgd import ChaoticNoise, ThalerMap
-from mpgd.noise.counter_hash import step_key
-from mpgd.noise.engines import fused
-from mpgd.noise.engines.threads import in_parts
+from mpgd.noise.engines import cpu
 
 GAMMA: Final = 0.6
 BETA: Final = 0.5
@@ -29,11 +27,11 @@ ITERATES: Final = 10_000  # the paper's way to a stationary start
 TIMED_ITERATES: Final = 20
 
 FLOAT32, FLOAT64 = (
-    "numba engine, in place, float32 values",
-    "numba engine, in place, float64 values",
+    "CPU engine, in place, float32 values",
+    "CPU engine, in place, float64 values",
 )
 STEP, EAGER, COMPILED = (
-    "numba engine, `noise.step`",
+    "CPU engine, `noise.step`",
     "torch engine, eager",
     "torch engine, compiled",
 )
@@ -43,27 +41,14 @@ RANDN, CMS, SCIPY = (
     "scipy `levy_stable.rvs`",
 )
 POWERS, POWERS_COMPILED = "T by powers, torch float64", "T by powers, torch float64, compiled"
-POWERS_NUMBA = "T by powers, numba float64, one thread"
 
 
-def in_place(dtype: type[np.floating[Any]]) -> Case:
+def in_place(dtype: torch.dtype) -> Case:
     """Return one step of 10^6 orbits as the optimizer takes it: words and values in place."""
     noise = ChaoticNoise(GAMMA, BETA)
-    state, values = noise.init(COUNT), np.empty(COUNT, dtype=dtype)
-    words, constants = fused.flat(state.word), fused.arguments(noise.driver)
-    key = int(state.key)
-    clock = iter(range(10**9))
-
-    def step() -> None:
-        bits = np.uint64(step_key(key, next(clock)) % 2**64)
-
-        def run(first: int, last: int) -> None:
-            part = slice(first, last)
-            fused.advance_values(words[part], values[part], first, bits, *constants)
-
-        in_parts(COUNT, run)
-
-    return step
+    state, values = noise.init(COUNT), torch.empty(COUNT, dtype=dtype)
+    clock = itertools.count()
+    return lambda: cpu.advance(noise.driver, state.word, values, int(state.key), next(clock))
 
 
 def public(engine: str, compiled: bool = False) -> Case:
@@ -86,14 +71,6 @@ def thaler(y: Tensor) -> Tensor:
     return torch.where(z > 1, z - 1, z)
 
 
-@numba.njit
-def thaler_in_place(y: Any, e: float) -> None:
-    """The same, compiled by numba."""
-    for i in range(len(y)):
-        z = (y[i] ** e + (1 + y[i]) ** e - 1) ** (1 / e)
-        y[i] = z - 1 if z > 1 else z
-
-
 def powers(function: Callable[[Tensor], Tensor]) -> Case:
     """Return one iterate of T on 10^6 stationary points."""
     y = torch.tensor(ThalerMap(GAMMA).quantile(np.random.default_rng(0).random(COUNT)))
@@ -103,12 +80,6 @@ def powers(function: Callable[[Tensor], Tensor]) -> Case:
         y = function(y)
 
     return step
-
-
-def powers_numba() -> Case:
-    """Return the same in numba, in place."""
-    y = ThalerMap(GAMMA).quantile(np.random.default_rng(0).random(COUNT))
-    return partial(thaler_in_place, y, 1 - GAMMA)
 
 
 def chambers_mallows_stuck() -> Case:
@@ -129,9 +100,9 @@ def values_table(count: int, rounds: int) -> tuple[Table, dict[str, Timing]]:
     """Return nanoseconds per value with ``count`` threads."""
     law = levy_stable(1 / GAMMA, BETA)
     cases = {
-        FLOAT32: in_place(np.float32),
-        FLOAT64: in_place(np.float64),
-        STEP: public("numba"),
+        FLOAT32: in_place(torch.float32),
+        FLOAT64: in_place(torch.float64),
+        STEP: public("cpu"),
         EAGER: public("torch"),
         COMPILED: public("torch", compiled=True),
         RANDN: lambda: torch.randn(COUNT),
@@ -139,7 +110,6 @@ def values_table(count: int, rounds: int) -> tuple[Table, dict[str, Timing]]:
         SCIPY: lambda: law.rvs(COUNT, random_state=0),
         POWERS: powers(thaler),
         POWERS_COMPILED: powers(torch.compile(thaler)),
-        POWERS_NUMBA: powers_numba(),
     }
     with threads(count):
         timings = interleaved(cases, rounds)
@@ -160,12 +130,12 @@ def one_thread(rounds: int) -> Table:
     table, t = values_table(1, rounds)
     claims = [
         Claim(
-            "numba, float32 / randn, at most 0.8", t[FLOAT32].over(t[RANDN]), 0.8, at_least=False
+            "kernels, float32 / randn, at most 0.8", t[FLOAT32].over(t[RANDN]), 0.8, at_least=False
         ),
         Claim(
-            "numba, float64 / randn, at most 0.8", t[FLOAT64].over(t[RANDN]), 0.8, at_least=False
+            "kernels, float64 / randn, at most 0.8", t[FLOAT64].over(t[RANDN]), 0.8, at_least=False
         ),
-        Claim("T by powers / numba, at least 8", t[POWERS].over(t[FLOAT64]), 8),
+        Claim("T by powers / kernels, at least 8", t[POWERS].over(t[FLOAT64]), 8),
         Claim("T by powers / torch engine eager, at least 1", t[POWERS].over(t[EAGER]), 1),
         Claim("T by powers / torch engine compiled, at least 3", t[POWERS].over(t[COMPILED]), 3),
     ]

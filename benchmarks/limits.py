@@ -46,8 +46,8 @@ def solvers(rounds: int) -> Table:
 def paths(rounds: int) -> Table:
     """Return the seconds of the distances between two stable paths."""
     law = StableLaw(1.6)
-    x, y = (law.sample(5_000, seed).numpy().cumsum() / 5_000**0.625 for seed in (0, 1))
-    long = law.sample(1_000_000, 2).numpy().cumsum()
+    x, y = (law.rvs(5_000, seed).cumsum() / 5_000**0.625 for seed in (0, 1))
+    long = law.rvs(1_000_000, 2).cumsum()
     cases: dict[str, Case] = {
         J1: partial(skorokhod_distance, x, y, "J1"),
         SM1: partial(skorokhod_distance, x, y, "SM1"),

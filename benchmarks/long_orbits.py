@@ -13,12 +13,11 @@ import time
 from typing import Final
 
 import numpy as np
+import torch
 
 from benchmarks import visits
 from mpgd import ChaoticNoise
-from mpgd.noise.counter_hash import step_key
-from mpgd.noise.engines import fused
-from mpgd.noise.engines.threads import in_parts
+from mpgd.noise.engines import cpu
 from mpgd.noise.word import MAGNITUDE, ONE
 
 GAMMAS: Final = (0.52, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99)
@@ -31,24 +30,17 @@ def frozen(gamma: float, orbits: int, steps: int) -> tuple[int, int]:
 
     A visit may lead back to its own cell; of 2^18 cells that is no more than chance.
     """
-    noise = ChaoticNoise(gamma)
+    noise, laminar, in_Z = ChaoticNoise(gamma), 0, 0
     state = noise.init(orbits, seed=1)
-    words, values = fused.flat(state.word), np.empty(orbits, np.float32)
-    key, constants = int(state.key), fused.arguments(noise.driver)
-    counts = np.zeros((orbits, 2), dtype=np.int64)
-
-    def run(first: int, last: int) -> None:
-        part = slice(first, last)
-        for k in range(steps):
-            before = words[part] & MAGNITUDE
-            bits = np.uint64(step_key(key, k) % 2**64)
-            fused.advance_values(words[part], values[part], first, bits, *constants)
-            still = (words[part] & MAGNITUDE) == before
-            counts[first, 0] += np.count_nonzero(still & (before >= ONE))
-            counts[first, 1] += np.count_nonzero(still & (before < ONE))
-
-    in_parts(orbits, run)
-    return int(counts[:, 0].sum()), int(counts[:, 1].sum())
+    word, values, key = state.word, torch.empty(orbits), int(state.key)
+    words = word.numpy()
+    for k in range(steps):
+        before = words & MAGNITUDE
+        cpu.advance(noise.driver, word, values, key, k)
+        still = (words & MAGNITUDE) == before
+        laminar += np.count_nonzero(still & (before >= ONE))
+        in_Z += np.count_nonzero(still & (before < ONE))
+    return laminar, in_Z
 
 
 def print_visits(gamma: float, total: int) -> None:

@@ -12,79 +12,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product as all_pairs
-from typing import Any, Final
+from typing import Final
 
-import numba
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from mpgd import ChaoticNoise, ThalerMap
-from mpgd.noise.counter_hash import MULTIPLIER, STRIDE
-from mpgd.noise.engines import fused
-from mpgd.noise.engines.threads import in_parts
+from mpgd.noise.driver import Driver
+from mpgd.noise.engines import cpu
 from mpgd.noise.word import FAR, FRACTION, FRACTION_BITS, LONG, MAGNITUDE, NEGATIVE
 
 Array = NDArray[np.float64]
+Words, Clock = NDArray[np.uint32], NDArray[np.int64]
 
 _SHORT_BOUNDS: Final = (1, 2, 3, 5, 10, 20, 50, 100, 300, 1000)
 _LONG_BOUNDS: Final = (4096, 10**4, 3 * 10**4, 10**5, 3 * 10**5, 10**6, 10**7, 10**8)
 BOUNDS: Final = np.array(_SHORT_BOUNDS + _LONG_BOUNDS)
 SHORT: Final = 5  # lengths from here on are one class in the table of pairs
-SIDE_BY_SIDE: Final = 64  # orbits that hide each other's waiting for memory
 FIRST: Final = 16  # visits of each orbit that do not count
 RIGHT: Final = (FRACTION + 1, 0)  # no fraction is taken for another
-
-_u = np.uint64
-_MULTIPLIER, _STRIDE, _HALF = _u(MULTIPLIER), _u(STRIDE), _u(32)
-_MAGNITUDE, _NEGATIVE, _FRACTION, _LONG = _u(MAGNITUDE), _u(NEGATIVE), _u(FRACTION), _u(LONG)
-_FRACTION_BITS, _PHASE = _u(FRACTION_BITS), _u(LONG - FAR)
-
-
-@numba.njit(nogil=True)
-def follow(
-    words: Any,
-    clock: Any,
-    visits: int,
-    offset: int,
-    key: Any,
-    constants: Any,
-    mistake: Any,
-    bounds: Any,
-    lengths: Any,
-    pairs: Any,
-    signs: Any,
-) -> None:
-    """Take orbits in Z through ``visits`` visits and count what follows each.
-
-    ``lengths`` is (class of bounds, sign), ``pairs`` (length, next length), ``signs`` (sign, next
-    sign). A ``mistake`` takes one fraction for another, so that the counts can be seen to fail.
-    """
-    table, rule = constants[0], (constants[1], constants[2], constants[3])
-    before = np.full(len(words), -1)
-    for visit in range(visits + FIRST):
-        for i in range(len(words)):
-            word = words[i]
-            if (word & _FRACTION) == mistake[0]:
-                word = (word & _NEGATIVE) | mistake[1]
-            h = key + _u(clock[i]) * _STRIDE
-            h = (h ^ (h >> _HALF)) * _MULTIPLIER
-            h = (h ^ (h >> _HALF)) * _MULTIPLIER
-            h = h ^ (h >> _HALF)
-            new = fused.visited(word, _u(offset + i), h, table, rule)
-            q = new & _MAGNITUDE
-            n = np.int64(q - _PHASE) if q >= _LONG else np.int64(q >> _FRACTION_BITS)
-            f = _u(0) if q >= _LONG else q & _FRACTION
-            old_sign, sign = np.int64(words[i] >> _u(31)), np.int64(new >> _u(31))
-            words[i] = f | (new & _NEGATIVE)
-            clock[i] += n + 1
-            if visit >= FIRST:
-                place = 0
-                while place < len(bounds) and n >= bounds[place]:
-                    place += 1
-                lengths[place, sign] += 1
-                pairs[before[i], min(n, SHORT)] += 1
-                signs[old_sign, sign] += 1
-            before[i] = min(n, SHORT)
+CLASSES: Final = np.union1d(BOUNDS, np.arange(1, SHORT + 1))  # lengths at which a new class begins
+SMALL: Final = np.searchsorted(CLASSES, np.arange(FAR), side="right")  # the class of each length
+LENGTHS: Final = np.minimum(np.append(0, CLASSES), SHORT)  # of each class, SHORT and more as one
 
 
 @dataclass(frozen=True)
@@ -94,6 +44,18 @@ class Counts:
     lengths: NDArray[np.int64]  # (group, class, sign)
     pairs: NDArray[np.int64]  # (group, length, next length)
     signs: NDArray[np.int64]  # (group, sign, next sign)
+
+    @classmethod
+    def of(cls, seen: NDArray[np.int64]) -> Counts:
+        """Return the counts of (group, class, sign, length before, sign before)."""
+        kept = np.isin(CLASSES, BOUNDS)  # the others are parts of the class below
+        classes = np.append(0, np.cumsum(kept))
+        lengths = np.zeros((len(seen), len(BOUNDS) + 1, 2), np.int64)
+        np.add.at(lengths, (slice(None), classes), seen.sum(axis=(3, 4)))
+        pairs = np.zeros((len(seen), SHORT + 1, SHORT + 1), np.int64)
+        by_class = seen.sum(axis=(2, 4)).swapaxes(1, 2)  # (group, length before, class)
+        np.add.at(pairs, (slice(None), slice(None), LENGTHS), by_class)
+        return cls(lengths, pairs, seen.sum(axis=(1, 3)).swapaxes(1, 2))
 
     @property
     def visits(self) -> int:
@@ -105,6 +67,64 @@ class Counts:
         """How many phases had at least as many steps as each bound."""
         by_class = self.lengths.sum(axis=(0, 2))
         return np.asarray(by_class[::-1].cumsum()[::-1][1:])
+
+
+def follow(
+    driver: Driver,
+    words: Words,
+    clock: Clock,
+    visits: int,
+    key: int,
+    mistake: tuple[int, int] = RIGHT,
+    groups: int = 1,
+) -> Counts:
+    """Take orbits in Z through ``visits`` visits and count what follows each.
+
+    A ``mistake`` takes one fraction for another, so that the counts can be seen to fail.
+    """
+    shape = (groups, len(CLASSES) + 1, 2, SHORT + 1, 2)  # group; class, sign now; length, sign then
+    seen = np.zeros(shape, np.int64)
+    group = np.arange(len(words)) // max(1, len(words) // groups) * seen[0].size
+    before = np.zeros(len(words), np.int64)
+    taken, steps = torch.from_numpy(words.view(np.int32)), torch.from_numpy(clock)
+    for visit in range(visits + FIRST):
+        if mistake != RIGHT:
+            is_wrong = (words & FRACTION) == mistake[0]
+            words[is_wrong] = (words[is_wrong] & NEGATIVE) | mistake[1]
+        cpu.visit(driver, taken, steps, key)
+        n = steps_of(words)
+        clock += n + 1
+        now = class_of(n) * 2 + (words >> 31)
+        if visit >= FIRST:
+            place = now * (2 * (SHORT + 1)) + before + group
+            seen += np.bincount(place, minlength=seen.size).reshape(shape)
+        before = LENGTHS[now >> 1] * 2 + (now & 1)
+        leave(words)
+    return Counts.of(seen)
+
+
+def steps_of(words: Words) -> Clock:
+    """Return the steps to go; long phases are rare."""
+    q = words & MAGNITUDE
+    n = (q >> FRACTION_BITS).astype(np.int64)
+    long = np.flatnonzero(q >= LONG)
+    n[long] = q[long].astype(np.int64) - (LONG - FAR)
+    return n
+
+
+def leave(words: Words) -> None:
+    """Put orbits into Z, where their phases end; after a long one the fraction is not known."""
+    long = np.flatnonzero((words & MAGNITUDE) >= LONG)
+    words &= np.uint32(NEGATIVE | FRACTION)
+    words[long] &= np.uint32(NEGATIVE)
+
+
+def class_of(n: Clock) -> Clock:
+    """Return the class of every length: how many of `CLASSES` it reaches."""
+    found = SMALL[np.minimum(n, len(SMALL) - 1)]
+    large = np.flatnonzero(n >= len(SMALL))
+    found[large] = np.searchsorted(CLASSES, n[large], side="right")
+    return found
 
 
 def count(
@@ -120,42 +140,15 @@ def count(
     noise = ChaoticNoise(gamma, beta)
     orbits = -(-visits // (per_orbit * groups))  # in a group
     state = noise.init(orbits * groups, seed=seed)
-    key, constants = _u(int(state.key) % 2**64), fused.arguments(noise.driver)[:4]
-    words, clock = at_first_visit(fused.flat(state.word))
-    found = Counts(
-        np.zeros((groups, len(BOUNDS) + 1, 2), np.int64),
-        np.zeros((groups, SHORT + 1, SHORT + 1), np.int64),
-        np.zeros((groups, 2, 2), np.int64),
-    )
-    wrong = (_u(mistake[0]), _u(mistake[1]))
-
-    def run(first: int, last: int) -> None:
-        for group in range(first, last):
-            for start in range(group * orbits, (group + 1) * orbits, SIDE_BY_SIDE):
-                part = slice(start, min(start + SIDE_BY_SIDE, (group + 1) * orbits))
-                counts = (found.lengths[group], found.pairs[group], found.signs[group])
-                follow(
-                    words[part],
-                    clock[part],
-                    per_orbit,
-                    start,
-                    key,
-                    constants,
-                    wrong,
-                    BOUNDS,
-                    *counts,
-                )
-
-    in_parts(groups, run, smallest=max(1, groups // 2))
-    return found
+    words, clock = at_first_visit(state.word.numpy().view(np.uint32))
+    return follow(noise.driver, words, clock, per_orbit, int(state.key), mistake, groups)
 
 
-def at_first_visit(words: NDArray[np.uint32]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+def at_first_visit(words: Words) -> tuple[Words, Clock]:
     """Return the words when they are in Z for the first time, and the steps until then."""
-    q, negative = words & MAGNITUDE, words & np.uint32(NEGATIVE)
-    steps = np.where(q >= LONG, q - LONG + FAR, q >> FRACTION_BITS).astype(np.int64)
-    fraction = np.where(q >= LONG, 0, q & FRACTION)
-    return (fraction | negative).astype(np.uint64), steps
+    words, steps = words.copy(), steps_of(words)
+    leave(words)
+    return words, steps
 
 
 @lru_cache(maxsize=8)
@@ -224,10 +217,8 @@ def same_orbits(gamma: float, steps: int = 3000) -> bool:
     """Return whether going from visit to visit gives the words of the public ``step``."""
     noise = ChaoticNoise(gamma, 0.5)
     state = noise.init(200, seed=2)
-    words, clock = at_first_visit(fused.flat(state.word))
-    nothing = np.zeros((len(BOUNDS) + 1, 2), int), np.zeros((6, 6), int), np.zeros((2, 2), int)
-    key, constants = _u(int(state.key) % 2**64), fused.arguments(noise.driver)[:4]
-    follow(words, clock, 0, 0, key, constants, (_u(RIGHT[0]), _u(0)), BOUNDS, *nothing)
+    words, clock = at_first_visit(state.word.numpy().view(np.uint32))
+    follow(noise.driver, words, clock, 0, int(state.key))
     reached = dict(zip(range(200), clock, strict=True))
     for k in range(steps):
         for i in [i for i, when in reached.items() if when == k]:

@@ -2,20 +2,14 @@
 
     python -m benchmarks.words [--elements 100000] [--steps 1000]
 
-Compared step by step with the reference in numpy: torch eager, torch compiled, numba as this CPU
-compiles it, and JAX where it is installed (`.venv-jax/bin/python`, after `make jax`). Other
-processes compile for an AVX2 CPU and for one without vectors; their words are compared by a digest
-of all steps.
+Compared step by step with the reference in numpy: torch eager, torch compiled, the CPU's kernels
+with each instruction set, and JAX where it is installed (`.venv-jax/bin/python`, after `make jax`).
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import importlib.util
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from itertools import product
@@ -28,17 +22,12 @@ from numpy.typing import NDArray
 from mpgd import ChaoticNoise
 from mpgd.noise import NoiseState
 from mpgd.noise.counter_hash import make_key, step_key
-from mpgd.noise.engines import fused
+from mpgd.noise.engines import cpu
 from tests.noise.integer_reference import Reference
 
 GAMMAS: Final = (0.52, 0.6, 0.75, 0.9, 0.99)
 SIGNS: Final = ("fresh", "product")
 BETA: Final = 0.3
-CPUS: Final = {
-    "haswell": "+avx2,+bmi,+bmi2,+fma,+lzcnt,+popcnt,+avx,+sse4.2,+sse4.1,+ssse3,+sse3",
-    "generic": "",
-}
-
 Words = NDArray[np.uint32]
 
 
@@ -70,10 +59,14 @@ def engine(name: str, gamma: float, signs: str, count: int, steps: int) -> Itera
     if name == "jax":
         yield from jax_engine(gamma, signs, count, steps)
         return
-    kind = "numba" if name == "numba" else "torch"
-    noise = ChaoticNoise(gamma, BETA, signs, engine=kind)
+    kind = "cpu" if name in cpu.INSTRUCTIONS else "torch"
+    noise = ChaoticNoise(gamma, BETA, signs=signs, engine=kind)
 
     def step(state: NoiseState) -> NoiseState:
+        return noise.step(state, dtype=torch.float32)[1]
+
+    def step_with(state: NoiseState) -> NoiseState:
+        cpu.select(name)
         return noise.step(state, dtype=torch.float32)[1]
 
     if name.startswith("compiled by "):
@@ -81,35 +74,14 @@ def engine(name: str, gamma: float, signs: str, count: int, steps: int) -> Itera
         step = torch.compile(step, backend=name.removeprefix("compiled by "), fullgraph=True)
     state = noise.init(count)
     for _ in range(steps):
-        yield fused.flat(state.word)
-        state = step(state)
+        yield state.word.numpy().view(np.uint32)
+        state = step_with(state) if kind == "cpu" else step(state)
 
 
-def digest(words: Iterator[Words]) -> str:
-    """Return the SHA-256 of all words."""
-    whole = hashlib.sha256()
-    for step in words:
-        whole.update(step.tobytes())
-    return whole.hexdigest()
-
-
-def elsewhere(cpu: str, count: int, steps: int) -> list[str]:
-    """Return the digests of numba's words, compiled for another CPU in a new process."""
-    code = f"from benchmarks.words import digests; print(*digests({count}, {steps}))"
-    own = {"NUMBA_CPU_NAME": cpu, "NUMBA_CPU_FEATURES": CPUS[cpu]}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | own,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    return done.stdout.split()
-
-
-def digests(count: int, steps: int) -> list[str]:
-    """Return the digests of numba's words, one for each gamma and sign rule."""
-    return [digest(engine("numba", *case, count, steps)) for case in product(GAMMAS, SIGNS)]
+def instruction_sets() -> list[str]:
+    """Return those that this CPU has."""
+    best = cpu.instructions()
+    return list(cpu.INSTRUCTIONS[: cpu.INSTRUCTIONS.index(best) + 1]) if best else []
 
 
 def main() -> None:
@@ -120,20 +92,17 @@ def main() -> None:
     parser.add_argument("--compilers", nargs="*", default=["aot_eager", "inductor"])
     options = parser.parse_args()
     size = (options.elements, options.steps)
-    names = ["torch", "numba", *(f"compiled by {name}" for name in options.compilers)]
+    names = ["torch", *instruction_sets()]
+    names += [f"compiled by {name}" for name in options.compilers]
     names += ["jax"] if importlib.util.find_spec("jax") else []
-    others = {cpu: elsewhere(cpu, *size) for cpu in CPUS}
-    way = fused.advance_block.py_func.__name__
-    print(f"{size[0]:,} elements x {size[1]:,} steps; numba here: {way}")
-    for number, case in enumerate(product(GAMMAS, SIGNS)):
+    print(f"{size[0]:,} elements x {size[1]:,} steps")
+    for case in product(GAMMAS, SIGNS):
         began = time.perf_counter()
-        whole, same = hashlib.sha256(), dict.fromkeys(names, True)
+        same = dict.fromkeys(names, True)
         runs = [engine(name, *case, *size) for name in names]
         for expected, *found in zip(reference(*case, *size), *runs, strict=True):
-            whole.update(expected.tobytes())
             for name, words in zip(names, found, strict=True):
                 same[name] = same[name] and np.array_equal(words, expected)
-        same |= {cpu: rows[number] == whole.hexdigest() for cpu, rows in others.items()}
         verdict = ", ".join(f"{name} {'same' if ok else 'DIFFERENT'}" for name, ok in same.items())
         print(
             f"  gamma {case[0]}, {case[1]} signs: {verdict}  ({time.perf_counter() - began:.0f} s)"

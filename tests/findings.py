@@ -1,4 +1,4 @@
-"""Findings of the README and the index page against the rows of docs/results/ they rest on.
+"""Findings of the home page against the rows of docs/results/ they rest on.
 
 A finding names its rows by links whose title holds parts of the row, separated by semicolons:
 

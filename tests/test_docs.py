@@ -56,7 +56,8 @@ def test_links_and_pictures_of_a_page_exist(page: Path) -> None:
 def test_every_page_is_in_the_contents() -> None:
     """The pages of docs/results/ are added when the site is built, by the links of their index."""
     index = DOCS / "results" / "index.md"
-    results = [f"results/{page}" for page in dict.fromkeys(LINK.findall(index.read_text()))]
+    links = dict.fromkeys(LINK.findall(index.read_text()))
+    results = [f"results/{link}" for link in links if link.endswith(".md")]
     contents = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
     pages = [page.relative_to(DOCS).as_posix() for page in PAGES[1:]]
     assert sorted([*listed(contents), *results]) == sorted([*pages, *NOTEBOOKS])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tomllib
 import venv
@@ -35,10 +37,20 @@ def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def build(folder: Path, out: Path, *targets: str) -> list[Path]:
+def build(folder: Path, out: Path, *targets: str, **environment: str) -> list[Path]:
     command = [sys.executable, "-m", "hatchling", "build", "--directory", str(out), *targets]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    own = os.environ | environment
+    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, env=own)
+    out.with_suffix(".log").write_text(done.stdout + done.stderr)
     return sorted(out.iterdir())
+
+
+def unpack(archive: Path, folder: Path) -> Path:
+    """Return the folder that a source archive holds."""
+    with tarfile.open(archive) as opened:
+        opened.extractall(folder, filter="data")
+    (found,) = folder.iterdir()
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -127,15 +139,47 @@ def test_the_wheel_has_all_modules_the_page_of_the_lab_and_the_licence(
 
 
 def test_the_source_archive_builds_the_same_wheel(built: tuple[Path, Path], tmp_path: Path) -> None:
-    with tarfile.open(built[1]) as archive:
-        archive.extractall(tmp_path / "unpacked", filter="data")
-    (folder,) = (tmp_path / "unpacked").iterdir()
+    folder = unpack(built[1], tmp_path / "unpacked")
     (again,) = build(folder, tmp_path / "again", "--target", "wheel")
     contents = [
         {name: archive.read(name) for name in archive.namelist()}
         for archive in map(zipfile.ZipFile, (built[0], again))
     ]
     assert contents[0] == contents[1]
+
+
+LIBRARIES = {
+    "mpgd/noise/engines/libkernels.so",
+    "mpgd/limits/paths/libpaths.so",
+    "mpgd_lab/nets/libshallow.so",
+}
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
+def test_the_wheel_has_compiled_kernels_for_this_platform_and_any_python(
+    built: tuple[Path, Path],
+) -> None:
+    system = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    assert built[0].name.endswith(f"-py3-none-{system}.whl")
+    assert set(zipfile.ZipFile(built[0]).namelist()) >= LIBRARIES
+    with tarfile.open(built[1]) as archive:
+        names = archive.getnames()
+    assert not [name for name in names if name.endswith(".so")]
+    assert [name for name in names if name.endswith("lanes.h")]
+
+
+def test_without_a_compiler_the_wheel_is_pure_and_one_line_says_so(
+    built: tuple[Path, Path], tmp_path: Path
+) -> None:
+    folder, out = unpack(built[1], tmp_path / "unpacked"), tmp_path / "pure"
+    (wheel,) = build(folder, out, "--target", "wheel", CC="no-such-compiler")
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert not LIBRARIES & set(zipfile.ZipFile(wheel).namelist())
+    said = out.with_suffix(".log").read_text()
+    assert said.count("no compiled kernels") == 1
+    assert "no-such-compiler" in said
+    with pytest.raises(subprocess.CalledProcessError):  # who needs them can ask for them
+        build(folder, out, CC="no-such-compiler", MPGD_REQUIRE_KERNELS="1")
 
 
 def test_the_metadata_are_valid_and_the_description_stands_alone(built: tuple[Path, Path]) -> None:
@@ -148,7 +192,7 @@ def test_the_metadata_are_valid_and_the_description_stands_alone(built: tuple[Pa
     assert links
     assert [link for link in links if not link.startswith(("https://", "#"))] == []
     assert "![" not in found.description  # a picture would be a broken one there
-    assert "Train with MPGD ·" in found.description  # a link became its words
+    assert "Quickstart ·" in found.description  # a link became its words
     assert found.project_urls == PROJECT["urls"]
 
 

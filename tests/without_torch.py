@@ -13,7 +13,7 @@ from mpgd.maps.tables import compute_tables
 from mpgd.stable import StableLaw
 
 p = np.linspace(0.01, 0.99, 99)
-y, x = ThalerMap(0.6).quantile(p), StableLaw(1.5, beta=0.5).quantile(p)
+y, x = ThalerMap(0.6).quantile(p), StableLaw(1.5, beta=0.5).ppf(p)
 
 assert mpgd.ThalerMap is ThalerMap
 assert mpgd.StableLaw is StableLaw

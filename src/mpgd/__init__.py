@@ -1,6 +1,6 @@
 """Gradient descent with chaotic, heavy-tailed perturbations, for PyTorch and JAX.
 
-    parameters -> maps -> noise -> stable -> optim, limits, curvature, jax -> theory
+    parameters -> maps -> stable -> noise -> optim, limits, curvature, jax -> theory
 
 Imports point from a later folder to an earlier one only. A public name is imported when it is first
 asked for, since torch takes a second to load; nothing of the extras is. The paper's experiments are
@@ -13,11 +13,20 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mpgd import counter as counter
+    from mpgd.counter import add_normal_, shifted
     from mpgd.curvature import hessian_top_eigenvalue, hessian_trace
     from mpgd.limits import FastSlow, MarcusSDE
     from mpgd.maps import ThalerMap
-    from mpgd.noise import ChaoticNoise, GaussianNoise, StableNoise
-    from mpgd.optim import MPGD, full_batch, param_groups, perturb, perturbation_sizes, perturbed
+    from mpgd.noise import ChaoticNoise, GaussianNoise, StableNoise, TelegraphNoise
+    from mpgd.optim import (
+        MPGD,
+        full_batch,
+        param_groups,
+        perturb,
+        perturbation_sizes,
+        perturbed,
+        stochastic_rounding,
+    )
     from mpgd.stable import StableLaw
     from mpgd.theory import (
         exit_rate,
@@ -51,7 +60,7 @@ else:
             text = f"mpgd.{name} is now mpgd.{folder}.{name}"
             _warnings.warn(text, DeprecationWarning, stacklevel=2)
             return getattr(_import_module(f"mpgd.{folder}"), name)
-        for folder in _FOLDERS if name in __all__ else ():
+        for folder in (*_FOLDERS, "counter") if name in __all__ else ():
             module = _import_module(f"mpgd.{folder}")
             if hasattr(module, name):
                 globals()[name] = getattr(module, name)
@@ -72,7 +81,9 @@ __all__ = [
     "MarcusSDE",
     "StableLaw",
     "StableNoise",
+    "TelegraphNoise",
     "ThalerMap",
+    "add_normal_",
     "counter",
     "exit_rate",
     "full_batch",
@@ -85,6 +96,8 @@ __all__ = [
     "perturb",
     "perturbation_sizes",
     "perturbed",
+    "shifted",
+    "stochastic_rounding",
     "tail_index",
     "trajectory_dimension",
 ]

@@ -28,6 +28,7 @@ except ImportError:  # a system without these locks keeps what a killed writer l
 TEMPORARY: Final = ".tmp"
 LEFT: Final = re.compile(rf".+-[0-9a-f]{{32}}{re.escape(TEMPORARY)}")  # names that `_begin` gives
 Table = TypeVar("Table")
+SHIPPED: Final = Path(__file__).parent / "maps" / "shipped"  # tables of the default noises
 
 
 def cache_folder() -> Path | None:
@@ -51,7 +52,7 @@ def through_cache(
     compute: Callable[[], Table],
     save: Callable[[IO[bytes], Table], object],
 ) -> Table:
-    """Return a table from the cache, else compute it and keep it there.
+    """Return a table that comes with the package, else from the cache, else compute and keep it.
 
     A cache that cannot be written is no error: a line in the log says so, once in a process.
 
@@ -62,7 +63,9 @@ def through_cache(
         save: writes a table to an open file.
     """
     folder = cache_folder()
-    table = load(folder / name) if folder else None
+    table = load(SHIPPED / name)
+    if table is None and folder:
+        table = load(folder / name)
     if table is None:
         table = compute()
         try:

@@ -15,7 +15,7 @@ from typing import Final
 
 SIGN_RULES: Final = ("fresh", "product")
 FIRST_SIGNS: Final = ("drawn", "positive")
-ENGINES: Final = ("torch", "numba", "triton")
+ENGINES: Final = ("torch", "cpu", "triton")
 MAX_SEED: Final = 2**63 - 1
 MAX_STREAM: Final = 2**64 - 1
 LONGEST_PHASE: Final = 2**30 + 2**12 - 1  # steps that a word of `mpgd.noise.word` can hold

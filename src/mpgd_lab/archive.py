@@ -10,14 +10,13 @@ the documentation, so that an installed package has it too.
 
 import json
 import lzma
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from mpgd.files import write_whole
-from mpgd_lab.schema import form_problem
-from mpgd_lab.store import RESULTS, Record, Store, record_of
+from mpgd_lab.store import RESULTS, Record, record_of
 
 FORMAT: Final = "mpgd-records-1"
 PUBLISHED: Final = Path(__file__).parent / "published.jsonl.xz"
@@ -74,31 +73,6 @@ def unpack(file: Path) -> Iterator[Record]:
             yield record_of(body if isinstance(body, dict) else {})
         except ValueError as problem:
             raise ValueError(f"{file} is no file of records: {problem}") from problem
-
-
-def restore(store: Store, experiments: Collection[str], file: Path = PUBLISHED) -> int:
-    """Put the records of experiments into a store that lacks them, and return how many it lacked.
-
-    What is in the store already stays. Records of earlier noise are left out.
-
-    Examples:
-        >>> import tempfile
-        >>> from mpgd_lab.store import Run
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> run = Run("noise", "paper", "fresh", {"gamma": 0.6}, seed=0)
-        >>> pack([Record(run, {"ks": 0.02}, {}, 1.5, {}, None)], folder / "records.jsonl.xz")
-        >>> restore(Store(folder / "runs"), ["noise"], folder / "records.jsonl.xz")
-        1
-    """
-    count = 0
-    for record in unpack(file):
-        if why := form_problem(record):
-            raise ValueError(f"{file} is no file of records: {why}")
-        wanted = record.run.experiment in experiments and record.run.is_current
-        if wanted and store.load(record.run) is None:
-            store.keep(record)
-            count += 1
-    return count
 
 
 def _body(record: Record) -> dict[str, Any]:

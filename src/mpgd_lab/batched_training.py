@@ -11,17 +11,18 @@ changes the last bits, so every run is trained on one thread.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 
-from mpgd.noise.engines import has_numba
 from mpgd.optim.update import descended
 from mpgd_lab.data.sources import Split
 from mpgd_lab.nets.backprop import IN_PLACE, Backpropagation
 from mpgd_lab.nets.layout import Examples, Layout, Loss, gradients, mean_square
+from mpgd_lab.nets.shallow import is_available, shallow_gradient
 from mpgd_lab.perturbations.batched import Shapes, Source, perturbations
 from mpgd_lab.store import Run
 
@@ -30,6 +31,7 @@ Outcome = tuple[dict[str, Any], dict[str, Any]]  # metrics, curves
 Result = tuple[Run, Mapping[str, Any], Mapping[str, Any]]
 
 MOMENTS: Final = 50  # points of a curve
+_NUDGED: Final = ContextVar("_NUDGED", default=False)  # whether starts are changed in the last bit
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +71,27 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+@contextmanager
+def nudged_starts() -> Iterator[None]:
+    """Train from parameters changed by one unit in the last place: does rounding decide a run?
+
+    Examples:
+        >>> with nudged_starts():
+        ...     bool(nudged(torch.ones(1)) > 1)
+        True
+    """
+    token = _NUDGED.set(True)
+    try:
+        yield
+    finally:
+        _NUDGED.reset(token)
+
+
+def nudged(x: Tensor) -> Tensor:
+    """Return ``x``, inside of `nudged_starts` the next larger numbers in magnitude."""
+    return x * (1 + torch.finfo(x.dtype).eps) if _NUDGED.get() else x
+
+
 def train(problem: Problem, runs: Sequence[Run]) -> TrainedBatch:
     """Train one net for every run; they share ``eta``, ``steps``, ``stop`` and ``batch``."""
     layout, dtype = problem.layout, problem.split.x_train.dtype
@@ -90,6 +113,7 @@ def descend(
     eta, steps, stop = h["eta"], h["steps"], h["stop"] or h["steps"]
     sources = perturbations(runs, shapes, x.dtype, layout)
     noise = _Perturbation(x, sources) if sources else None
+    x = nudged(x)
     every, moments, curve, before = max(1, steps // MOMENTS), [], [], x
 
     def step(x: Tensor, g: Tensor, k: int) -> Tensor:
@@ -177,8 +201,6 @@ def gradient_of(
     """Return the gradient in closed form where we have one, else by autograd."""
     layout, loss, dtype = problem.layout, problem.loss, problem.split.x_train.dtype
     if is_shallow(layout, loss, dtype):
-        from mpgd_lab.nets.shallow import shallow_gradient
-
         return shallow_gradient
     if IN_PLACE.keys() >= set(layout.activations):
         return Backpropagation(layout, loss, examples, dtype)
@@ -189,7 +211,7 @@ def is_shallow(layout: Layout, loss: Loss, dtype: torch.dtype) -> bool:
     """Return whether the compiled gradient of `nets.shallow` can be used here."""
     one_layer = len(layout.widths) == 3 and layout.widths[-1] == 1
     functions = (layout.hidden, layout.output, loss) == (torch.relu, None, mean_square)
-    return one_layer and functions and dtype == torch.float64 and has_numba()
+    return one_layer and functions and dtype == torch.float64 and is_available()
 
 
 def minibatches(seed: int, count: int, size: int) -> Iterator[Tensor]:

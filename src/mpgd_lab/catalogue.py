@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -43,7 +43,7 @@ EXPERIMENTS: Final = {
     "escape": Entry(
         "Wells left at a finite step: force, threshold, rates, and which of two wells is preferred"
     ),
-    "compare": Entry("Where does MPGD help? Tuned methods on functions, small data, pruning"),
+    "compare": Entry("Where does noise help? Tuned methods on functions, small data, pruning"),
     "levels": Entry("The paper's settings as force and decay, what they do, and a recipe"),
     "steps": Entry("Section 5's remark on step sizes, and F.1's on lower levels, put to the test"),
 }
@@ -59,12 +59,19 @@ def find(names: Sequence[str]) -> list[str]:
     files = [name for name in names if is_file(name)]
     for name in names:
         if name not in EXPERIMENTS and name not in files:
-            close = difflib.get_close_matches(name, EXPERIMENTS, n=1)
-            hint = (
-                f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(EXPERIMENTS)}"
-            )
-            raise ValueError(f"no experiment is named {name!r}; {hint}")
+            raise ValueError(f"no experiment is named {name!r}; {suggestion(name, EXPERIMENTS)}")
     return [name for name in EXPERIMENTS if name in names or not names] + files
+
+
+def suggestion(name: str, names: Collection[str]) -> str:
+    """Return the name that was probably meant, or all names.
+
+    Examples:
+        >>> suggestion("nosie", ["noise", "valley"]), suggestion("x", ["noise", "valley"])
+        ("did you mean 'noise'?", 'there are: noise, valley')
+    """
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(names)}"
 
 
 def is_file(name: str) -> bool:
@@ -77,8 +84,8 @@ def load(name: str) -> Experiment:
     if is_file(name):
         return load_file(Path(name))
     place = EXPERIMENTS[name].module or name
-    found: Experiment = import_module(f"mpgd_lab.studies.{place}").EXPERIMENT
-    return found
+    experiment: Experiment = import_module(f"mpgd_lab.studies.{place}").EXPERIMENT
+    return experiment
 
 
 def load_file(path: Path) -> Experiment:
@@ -96,14 +103,16 @@ def load_file(path: Path) -> Experiment:
         raise ValueError(f"{path} must not end the program, got {leaving!r}") from leaving
     if Path(module.__file__ or "").resolve() != path:
         raise ValueError(f"{path} has the name of another module; give it a name of its own")
-    found: Any = getattr(module, "EXPERIMENT", None)
-    if not isinstance(found, import_module("mpgd_lab.experiment").Experiment):
+    experiment: Any = getattr(module, "EXPERIMENT", None)
+    if not isinstance(experiment, import_module("mpgd_lab.experiment").Experiment):
         raise ValueError(
-            f"{path} must define EXPERIMENT, an mpgd_lab.experiment.Experiment, got {found!r}"
+            f"{path} must define EXPERIMENT, an mpgd_lab.experiment.Experiment, got {experiment!r}"
         )
-    if found.name != path.stem or found.name in EXPERIMENTS:
-        raise ValueError(f"{path}: its experiment must be named {path.stem!r}, got {found.name!r}")
-    return cast("Experiment", found)
+    if experiment.name != path.stem or experiment.name in EXPERIMENTS:
+        raise ValueError(
+            f"{path}: its experiment must be named {path.stem!r}, got {experiment.name!r}"
+        )
+    return cast("Experiment", experiment)
 
 
 def catalogue() -> list[Experiment]:

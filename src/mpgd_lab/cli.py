@@ -5,7 +5,6 @@ Each command is a frozen dataclass that `tyro` fills from the arguments, and its
 
 from __future__ import annotations
 
-import difflib
 import io
 import os
 import re
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import mpgd
 from mpgd.files import cache_folder, check_place
 from mpgd.parameters import check_choice, check_integer
-from mpgd_lab.catalogue import EXPERIMENTS, PROTOCOLS, USUAL, find, load
+from mpgd_lab.catalogue import EXPERIMENTS, PROTOCOLS, USUAL, find, load, suggestion
 from mpgd_lab.exit_codes import (
     FAILED,
     INTERRUPTED,
@@ -47,14 +46,18 @@ if TYPE_CHECKING:
 _arg: Any = partial(tyro.conf.arg, help_behavior_hint="")  # whose default is told by its help
 FLAG: Final = _arg()
 
+CORES: Final = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+SEEDS: Final = 10  # of --fresh: the fewest with which a table of 24 can hold a verdict
 HELP: Final = """Gradient descent with chaotic, heavy-tailed perturbations.
 
 Examples:
-  mpgd reproduce                            all experiments and their report, into ./results
-  mpgd reproduce noise --out figures        one of them
-  mpgd reproduce airfoil --seeds 100 --workers 2 --data DIR
+  mpgd reproduce                            train a sample of the published runs again, compare,
+                                            and write the report, into ./results
+  mpgd reproduce noise --out figures        the same of one experiment
+  mpgd reproduce airfoil --seeds 20 --data DIR
+  mpgd reproduce digits --fresh             train it without the published runs
   mpgd report results -o report.html        one page with everything that was run
-  mpgd report --published                   the same of the results that come with the package
+  mpgd report --published                   the same of the published results
   mpgd lab                                  sliders for every parameter, in your browser
   mpgd noise --gamma 0.7 --beta 0.5         constants of a noise, distance to its limit
   mpgd noise --gamma 0.7 --plot noise.png   the same as a figure
@@ -96,11 +99,14 @@ class Reproduce:
             f"{','.join(USUAL)}.",
         ),
     ] = ()
-    seeds: int = 5
-    """Seeds of every scheme, from 1 on, where an experiment trains."""
+    seeds: Annotated[int | None, _arg(metavar="N")] = None
+    """Train seeds 1 to N of every scheme, where an experiment trains, instead of a sample of the
+    published runs; with --fresh, 10 by default."""
+    fresh: Annotated[bool, FLAG] = False
+    """Train without the published runs: nothing is compared, the page shows what ran here."""
     data: Annotated[Path | None, _arg(metavar="DIR")] = None
     """Folder of the data sets; looked into before MPGD_DATA and the cache."""
-    workers: int = 1
+    workers: int = CORES
     """Processes that train."""
     cluster: Annotated[str | None, _arg(metavar="ADDRESS")] = None
     """Address of a Dask scheduler that trains instead, such as tcp://host:8786."""
@@ -110,8 +116,8 @@ class Reproduce:
     """How much of cifar10: tiny is a smoke test, reduced takes hours, full wants a GPU."""
     out: Path = Path("results")
     """Folder for the report, and for results in its `runs`."""
-    published: Annotated[bool, FLAG] = False
-    """Begin with the results that come with the package, and train only what they lack."""
+    verbose: Annotated[bool, FLAG] = False
+    """Print tables and verdicts of every experiment."""
     quiet: Annotated[bool, FLAG] = False
     """Print nothing but errors, and with --json the summary."""
     json: Annotated[bool, FLAG] = False
@@ -126,43 +132,31 @@ class Reproduce:
         return tuple(name for name in PROTOCOLS if name in asked) or USUAL
 
     def run(self) -> None:
-        """Run the experiments one after the other, and write the report."""
-        from mpgd_lab.archive import restore
-        from mpgd_lab.plan import check_options, must_compile, plan_studies
-        from mpgd_lab.runner import Context, reproduce
+        """Check or run the experiments one after the other, and write the report."""
+        from mpgd_lab.plan import check_options
+        from mpgd_lab.runner import Context
+        from mpgd_lab.session import Choice, run_session
 
-        began, left_out = time.perf_counter(), {}
-        terminal = Terminal(self.quiet, sys.stderr if self.json else None)
+        began = time.perf_counter()
+        terminal = Terminal(self.quiet, sys.stderr if self.json else None, self.verbose)
         with usage_errors():
             names = find(self.names)
             studies = [load(name) for name in names]
-            where = (self.workers, self.cluster, self.device, self.size)
-            context = Context(self.out, terminal, self.protocols, self.seeds, self.data, *where)
-            check_options(studies, context)
+            where = (self.workers, self.cluster, self.device, self.size, self.verbose)
+            seeds = SEEDS if self.seeds is None else self.seeds
+            context = Context(self.out, terminal, self.protocols, seeds, self.data, *where)
+            check_options(studies, context, ("seeds",) * (self.seeds is None))
         context.store.check_writable()
-        if not self.names:
-            found = {study.name: study.reason_to_skip(self.data) for study in studies}
-            left_out = {name: reason for name, reason in found.items() if reason}
-            studies = [study for study in studies if study.name not in left_out]
-        if self.published:
-            terminal.say("unpacking the results that come with the package, one file for each run")
-            taken = restore(context.store, {name for study in studies for name in study.uses})
-            terminal.say(f"{taken:,} runs taken from the results that come with the package")
-        dues = plan_studies(studies, context)
-        terminal.plan(dues)
-        if any(due.runs for due in dues) and must_compile():
-            terminal.say("numba compiles for this machine first, once; half a minute or so")
-        for reason in left_out.values():
-            terminal.say(reason)
-        for study in studies:
-            terminal.begin(study.name)
-            terminal.say(f"{study.name}: {study.title}")
-            reproduce(study, context)
+        asked = self.protocols if self.protocol else ()
+        choice = Choice(bool(self.names), self.fresh, self.seeds, asked)
+        checks, left_out = run_session(studies, context, choice, terminal)
         own = [study for study in studies if study.name not in EXPERIMENTS]
-        written = write_report(self.out, self.out / "report.html", terminal, own)
+        both = not self.fresh and len(own) < len(studies)
+        page = self.out / "report.html"
+        written = write_report(self.out, page, terminal, own, both, self.data)
         if self.json:
-            ran = [name for name in names if name not in left_out]
-            facts = {"out": str(self.out), "experiments": ran, "left_out": left_out}
+            facts = {"out": str(self.out), "experiments": names, "left_out": left_out}
+            facts |= {"checks": {one.study: one.counts for one in checks}}
             show(facts | {"seconds": time.perf_counter() - began, "report": written}, as_json=True)
 
 
@@ -178,7 +172,8 @@ class Report:
     study: Annotated[tuple[Path, ...], _arg(metavar="FILE ...")] = ()
     """Files that hold experiments of your own, whose sections are shown too."""
     published: Annotated[bool, FLAG] = False
-    """Show the results that come with the package; nothing is trained and no data is read."""
+    """Show the results that come with the package, with DIR together with those, and whether they
+    agree; nothing is trained."""
     publish: Annotated[Path | None, _arg(metavar="FILE")] = None
     """Write the folder's results to one compressed file instead of a page."""
     quiet: Annotated[bool, FLAG] = False
@@ -192,19 +187,14 @@ class Report:
         with usage_errors():
             if self.published and self.publish:
                 raise ValueError("--published reads what --publish writes; give one of them")
-            if self.published and self.folder:
-                raise ValueError(
-                    "--published shows the results that come with the package; leave out "
-                    f"{str(self.folder)!r}, or --published"
-                )
             own = self.folder or Path("results")
             if self.publish:
                 written = publish(own, self.publish, terminal)
             else:
                 studies = [load(str(file)) for file in self.study]
-                folder = None if self.published else own
+                folder = self.folder if self.published else own
                 output = self.output or (folder or Path()) / "report.html"
-                written = write_report(folder, output, terminal, studies)
+                written = write_report(folder, output, terminal, studies, self.published)
         if self.json:
             show(written, as_json=True)
 
@@ -251,18 +241,20 @@ class Noise:
 
     def run(self) -> None:
         """Print the numbers and write the figure."""
-        from mpgd_lab.studies.driver.training import describe, plot
+        from mpgd_lab.studies.driver.training import describe, plot, sentence
 
         with usage_errors():
             if self.plot and self.plot.suffix not in PLOTS:
                 raise ValueError(f"plot must end in {', '.join(PLOTS)}, got {str(self.plot)!r}")
-            noise = mpgd.ChaoticNoise(self.gamma, self.beta, self.signs)
+            noise = mpgd.ChaoticNoise(self.gamma, self.beta, signs=self.signs)
             if self.plot:
                 check_place(self.plot)
             numbers = describe(noise, self.steps, self.count, self.seed)
             if self.plot:
                 plot(noise, self.steps, self.count, self.seed, self.plot)
         show(numbers, self.json)
+        if not self.json:
+            print(sentence(numbers))
 
 
 @dataclass(frozen=True)
@@ -276,14 +268,15 @@ class Info:
         """Print what this installation is."""
         import torch
 
-        from mpgd.noise.engines import has_numba, has_triton
+        from mpgd.noise.engines import cpu, has_cpu, has_triton
 
         cache, named = cache_folder(), os.environ.get("MPGD_DATA")
         data = Path(named) if named else cache and cache / "data"
-        extras = ("numba", "scipy", "tyro", "rich", "matplotlib")
+        extras = ("scipy", "tyro", "rich", "matplotlib")
         facts: dict[str, Any] = {**versions(), **{name: installed(name) for name in extras}}
-        there = {"torch": True, "numba": has_numba(), "triton": has_triton()}
+        there = {"torch": True, "cpu": has_cpu(), "triton": has_triton()}
         facts["engines"] = [name for name, is_there in there.items() if is_there]
+        facts["cpu_kernels"] = cpu.instructions() or f"none: {cpu.reason()}"
         facts |= {"threads": torch.get_num_threads(), "cache_folder": cache and str(cache)}
         facts |= {"data_folder": data and str(data), "data_found": bool(data and data.is_dir())}
         show(facts, self.json)
@@ -338,22 +331,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parse(arguments: Sequence[str]) -> Command:
     """Return the command the arguments ask for; tyro exits by itself on help and mistakes."""
     if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
-        close = difflib.get_close_matches(arguments[0], COMMANDS, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(COMMANDS)}"
-        raise UsageError(f"no command is named {arguments[0]!r}; {hint}")
+        name = arguments[0]
+        raise UsageError(f"no command is named {name!r}; {suggestion(name, COMMANDS)}")
     conf = tyro.conf
     config = (conf.FlagCreatePairsOff, conf.OmitArgPrefixes, conf.OmitSubcommandPrefixes)
     every: Any = Command
     try:
         with redirect_stderr(io.StringIO()) as said:
-            found: Command = tyro.cli(
+            command: Command = tyro.cli(
                 every, prog="mpgd", description=HELP, args=arguments, config=config
             )
     except SystemExit as leaving:
         if leaving.code == USAGE:
             raise UsageError(one_line(said.getvalue())) from leaving
         raise
-    return found
+    return command
 
 
 def one_line(box: str) -> str:
@@ -383,17 +375,23 @@ def publish(folder: Path, file: Path, terminal: Terminal) -> dict[str, Any]:
 
 
 def write_report(
-    folder: Path | None, file: Path, terminal: Terminal, studies: Sequence[Experiment]
+    folder: Path | None,
+    file: Path,
+    terminal: Terminal,
+    studies: Sequence[Experiment],
+    published: bool = False,
+    data: Path | None = None,
 ) -> dict[str, Any]:
-    """Write the report of a folder of results and say where it is."""
+    """Write the report of a folder of results, say where it is, and last what came out."""
     from mpgd_lab import report
 
-    written = asdict(report.write(folder, file, studies)) | {"file": str(file)}
+    written = asdict(report.write(folder, file, studies, published, data)) | {"file": str(file)}
     if written["missing"]:
         terminal.say(f"the report lacks: {', '.join(written['missing'])}")
     for name in written["unusable"]:
         terminal.say(f"not usable: {name}")
-    terminal.say(f"report: {file}")
+    terminal.link(file)
+    terminal.say(written["answer"])
     return written
 
 

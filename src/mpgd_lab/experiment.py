@@ -16,6 +16,7 @@ PrintItem = str | Table
 
 MAX_BATCH: Final = 40  # runs trained together, by default
 LAST: Final = 100  # place of a section without one
+ROUNDING: Final = 1e-6  # relative; float64 stays far below unless a run amplifies its rounding
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Experiment:
         section: its part of the report.
         data: the data sets without which it cannot run.
         optional_data: the data sets it uses where they are available.
+        sources: returns the data sets of a run, where runs differ in that; by default ``data``.
+        tolerance: returns by how much, relative, a metric may differ where a run is trained again.
         on_request: whether it runs only if named, because it takes long.
         seeded: whether ``--seeds`` applies.
         seconds: estimated time of one run on one core, trained in a batch.
@@ -64,6 +67,8 @@ class Experiment:
     section: SectionSpec | None = None
     data: tuple[Source, ...] = ()
     optional_data: tuple[Source, ...] = ()
+    sources: Callable[[Run], tuple[Source, ...]] | None = None
+    tolerance: Callable[[Run], float] = lambda run: ROUNDING
     on_request: bool = False
     seeded: bool = True
     seconds: float = 0.0
@@ -83,6 +88,10 @@ class Experiment:
     def uses(self) -> set[str]:
         """Its own name, and the experiments whose records its section shows."""
         return {self.name, *(self.section.others if self.section else ())}
+
+    def sources_of(self, run: Run) -> tuple[Source, ...]:
+        """Return the data sets without which a run cannot be trained."""
+        return self.sources(run) if self.sources else self.data
 
     def reason_to_skip(self, data: Path | None = None) -> str | None:
         """Return why it is left out where no study is named, with the remedy, or None."""

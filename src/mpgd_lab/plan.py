@@ -1,10 +1,9 @@
 """The plan of `mpgd reproduce`: runs to train, estimated times, options without effect."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mpgd.noise.engines import has_numba
 from mpgd_lab.experiment import Experiment
 from mpgd_lab.runner import Context, SilentReporter, runs_of
 from mpgd_lab.store import Run
@@ -19,15 +18,11 @@ class PlannedStudy:
     seconds: float  # estimated, on all workers
 
 
-def plan_studies(studies: Sequence[Experiment], context: Context) -> list[PlannedStudy]:
-    """Return the runs and the estimated time of each study; times were measured on our cores."""
+def plan_study(study: Experiment, runs: Iterable[Run], context: Context) -> PlannedStudy:
+    """Return how many of the runs the store lacks, and their time, as measured on our cores."""
     places = 1 if context.cluster else context.workers
-    planned = []
-    for study in studies:
-        runs = runs_by_key(study, context)
-        missing = sum(not context.store.has(run) for run in runs.values())
-        planned.append(PlannedStudy(study.name, missing, missing * study.seconds / places))
-    return planned
+    missing = sum(not context.store.has(run) for run in {run.key: run for run in runs}.values())
+    return PlannedStudy(study.name, missing, missing * study.seconds / places)
 
 
 def runs_by_key(study: Experiment, context: Context) -> dict[str, Run]:
@@ -35,17 +30,9 @@ def runs_by_key(study: Experiment, context: Context) -> dict[str, Run]:
     return {run.key: run for run in runs_of(study, replace(context, reporter=SilentReporter()))}
 
 
-def must_compile() -> bool:
-    """Return whether numba is installed and has no compiled kernel of this version cached."""
-    if not has_numba():
-        return False
-    from mpgd.noise.engines.compiled import is_kept
-    from mpgd.noise.engines.fused import advance_copy, advance_sums, advance_tensors, advance_values
-
-    return not any(map(is_kept, (advance_tensors, advance_values, advance_copy, advance_sums)))
-
-
-def check_options(studies: Sequence[Experiment], context: Context) -> None:
+def check_options(
+    studies: Sequence[Experiment], context: Context, ignored: Container[str] = ()
+) -> None:
     """Refuse an option without effect on any study, and name the studies it does not affect."""
     usual = Context(Path())
     for option, name in (
@@ -54,7 +41,7 @@ def check_options(studies: Sequence[Experiment], context: Context) -> None:
         ("device", "device"),
         ("size", "size"),
     ):
-        if getattr(context, name) == getattr(usual, name):
+        if name in ignored or getattr(context, name) == getattr(usual, name):
             continue
         plain = replace(context, **{name: getattr(usual, name)})
         idle = [study.name for study in studies if not has_effect(study, option, context, plain)]

@@ -59,7 +59,8 @@ RULE: Final = (
     "corrected by Holm's method over all claims of a table. A claim is supported if both are "
     "significant with the claimed sign, contradicted if both are with the other, mixed if only one "
     "is or their signs differ, else undecided. A run that diverged, to no number or to one beyond "
-    f"{DIVERGED_ABOVE:,.0f}, counts as the worst of its table. Fewer than {MIN_SEEDS} seeds are "
+    f"{DIVERGED_ABOVE:,.0f}, counts as the worst of its table; that bound was set with the runs in "
+    f"hand. Fewer than {MIN_SEEDS} seeds are "
     f"not judged; below {FIRM_SEEDS} a verdict is provisional. The ranks of n seeds have a p of at "
     "least 2^(1-n), before the correction."
 )
@@ -294,9 +295,9 @@ class Verdict:
 
     @property
     def label(self) -> str:
-        """The word as a page shows it: with few seeds, provisional instead of a verdict."""
+        """The word as a page shows it: with few seeds it is provisional."""
         word = self.word
-        return "provisional" if self.is_provisional and word != "undecided" else word
+        return f"provisionally {word}" if self.is_provisional and word != "undecided" else word
 
     def reason(self, digits: int) -> str:
         """Return the numbers it rests on."""

@@ -30,9 +30,16 @@ from mpgd.maps.normal import GAUSSIAN_VERSION
 from mpgd.maps.tables import DRIVER_VERSION
 
 FORMAT: Final = "mpgd-run-1"  # the mark of our files
-VERSIONED_PACKAGES: Final = ("torch", "numpy", "numba")  # packages whose versions a record holds
+VERSIONED_PACKAGES: Final = ("torch", "numpy")  # packages whose versions a record holds
 FIRST_VERSION: Final = 1  # of driver and Gaussian noise in records that name none
-GAUSSIANS: Final = ("gaussian", "matched", "langevin", "anti")  # noises made of `GaussianNoise`
+GAUSSIANS: Final = (
+    "gaussian",
+    "matched",
+    "langevin",
+    "anti",
+    "annealed",
+    "coloured",
+)  # noises made of `GaussianNoise`
 MAX_BYTES: Final = 64 * 2**20  # no result comes near
 
 
@@ -128,6 +135,17 @@ class Record:
 
 
 RESULTS: Final[tuple[str, ...]] = Record.__match_args__[1:]  # its fields but for the run
+
+
+TYPES: Final[Mapping[str, Any]] = {  # of the fields of a file
+    **dict.fromkeys(("experiment", "protocol", "scheme"), str),
+    **dict.fromkeys(("hyperparameters", "metrics", "curves", "versions"), dict),
+    "seed": int,
+    "driver": int,
+    "gaussian": int | None,
+    "seconds": int | float,
+    "commit": str | None,
+}
 
 
 class Store:
@@ -327,6 +345,9 @@ def record_of(body: dict[str, Any]) -> Record:
     names = [name for name in Run.__match_args__ if name not in ("driver", "gaussian")]
     if missing := [name for name in (*names, *RESULTS) if name not in body]:
         raise ValueError(f"corrupt: {', '.join(missing)} missing")
+    for name, kind in TYPES.items():
+        if name in body and (not isinstance(body[name], kind) or isinstance(body[name], bool)):
+            raise ValueError(f"corrupt: {name} must not be {body[name]!r:.40}")
     run = Run.of(body)
     return Record(run=run, **{name: body[name] for name in RESULTS})
 

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO, TypeVar
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PLAIN_WIDTH: Final = 80  # of tables where there is no terminal to ask
+PLAIN_WIDTH: Final = 200  # of tables where there is no terminal to ask
 TRUST: Final = 60.0  # seconds for which estimates weigh as much as the time that was measured
 TINY: Final = 1e-12  # what is shown as 0
 
@@ -67,10 +68,12 @@ class Clock:
 
 
 class Terminal:
-    """A reporter with a progress bar on a terminal and plain lines elsewhere."""
+    """A reporter with a progress bar on a terminal and, if ``verbose``, plain lines elsewhere."""
 
-    def __init__(self, quiet: bool = False, stream: TextIO | None = None) -> None:
-        self.quiet = quiet
+    def __init__(
+        self, quiet: bool = False, stream: TextIO | None = None, verbose: bool = True
+    ) -> None:
+        self.quiet, self.verbose = quiet, verbose
         self.stream = stream or sys.stdout
         self.clock: Clock | None = None  # of the whole plan
 
@@ -99,9 +102,13 @@ class Terminal:
         self.clock = Clock({due.name: due.seconds for due in dues})
         runs, seconds = sum(due.runs for due in dues), sum(due.seconds for due in dues)
         if runs:
-            self.say(f"To train: {_runs(runs)}, {duration(seconds)} in all")
+            self.say(f"To train: {runs_text(runs)}, {duration(seconds)} in all")
             for due in dues:
-                what = f"{_runs(due.runs):>11}  {duration(due.seconds)}" if due.runs else "in store"
+                what = (
+                    f"{runs_text(due.runs):>11}  {duration(due.seconds)}"
+                    if due.runs
+                    else "in store"
+                )
                 self.say(f"  {due.name:<15} {what:>11}")
 
     def begin(self, name: str) -> None:
@@ -113,19 +120,37 @@ class Terminal:
         """Return how long the whole plan still takes, in words, or nothing without a plan."""
         return f"; all: {duration(self.clock.left(share))} left" if self.clock else ""
 
-    def track(self, items: Sequence[T], label: Callable[[T], str]) -> Iterator[T]:
-        """Yield ``items`` with a progress bar and the time left, or one line for each."""
+    def link(self, path: Path) -> None:
+        """Print the path of a file, on a terminal as a link to it."""
+        from rich.text import Text
+
+        text = Text(str(path))
+        if self.console.is_terminal:
+            text.stylize(f"link {path.resolve().as_uri()}")
+        self.console.print(text)
+
+    def track(
+        self, items: Sequence[T], label: Callable[[T], str], size: Callable[[T], int] = lambda _: 1
+    ) -> Iterator[T]:
+        """Yield ``items`` with a progress bar and the time left, or one line for each.
+
+        What is counted are not the items but their sizes, such as the runs of a batch.
+        """
         if self.console.is_terminal and not self.quiet:
-            yield from self._bar(items, label)
+            yield from self._bar(items, label, size)
             return
-        for number, item in enumerate(items, 1):
+        total, done = sum(map(size, items)), 0
+        for item in items:
             began = time.perf_counter()
             yield item
-            seconds = time.perf_counter() - began
-            left = self.left(number / len(items))
-            self.say(f"  {number}/{len(items)}  {label(item)}  ({seconds:.1f} s{left})")
+            seconds, done = time.perf_counter() - began, done + size(item)
+            if self.verbose:
+                left = self.left(done / total)
+                self.say(f"  {done}/{total}  {label(item)}  ({seconds:.1f} s{left})")
 
-    def _bar(self, items: Sequence[T], label: Callable[[T], str]) -> Iterator[T]:
+    def _bar(
+        self, items: Sequence[T], label: Callable[[T], str], size: Callable[[T], int]
+    ) -> Iterator[T]:
         from rich import progress as rich
 
         columns = (
@@ -136,27 +161,31 @@ class Terminal:
             rich.TextColumn("left{task.fields[left]}"),
         )
         with rich.Progress(*columns, console=self.console, transient=True) as progress:
-            task = progress.add_task("", total=len(items), left="")
-            for number, item in enumerate(items):
-                left = self.left(number / len(items))
+            total, done = sum(map(size, items)), 0
+            task = progress.add_task("", total=total, left="")
+            for item in items:
+                left = self.left(done / total)
                 progress.update(task, description=label(item), left=left)
                 yield item
-                progress.advance(task)
+                done += size(item)
+                progress.advance(task, size(item))
 
     def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Print a table."""
+        """Print a table as wide as it is: a narrow terminal wraps its lines and loses nothing."""
         from rich import box
+        from rich.measure import Measurement
         from rich.table import Table
         from rich.text import Text
 
         look: Any = {"box": box.SIMPLE_HEAD, "pad_edge": False, "padding": 0}
         table = Table(title=title, title_justify="left", title_style="bold", **look)
-        for place, column in enumerate(columns):  # the first one is never cut, words wrap
-            side: Any = {"justify": "right", "overflow": "fold"} if place else {"no_wrap": True}
-            table.add_column(column, **side)
+        for place, column in enumerate(columns):
+            table.add_column(column, justify="right" if place else "left", no_wrap=True)
         for row in rows:
             table.add_row(*map(Text, row))
-        self.console.print(table)
+        every = self.console.options.update(width=10_000)
+        width = Measurement.get(self.console, every, table).maximum
+        self.console.print(table, width=width, crop=False, soft_wrap=True)
 
 
 def duration(seconds: float) -> str:
@@ -174,7 +203,8 @@ def duration(seconds: float) -> str:
     )
 
 
-def _runs(count: int) -> str:
+def runs_text(count: int) -> str:
+    """Return a number of runs in words."""
     return "1 run" if count == 1 else f"{count:,} runs"
 
 

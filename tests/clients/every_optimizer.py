@@ -17,9 +17,9 @@ from typing import Any
 import torch
 from pytorch_optimizer.optimizer import OPTIMIZERS
 from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch.optim import AdamW, Optimizer
 
-from mpgd import perturb
+from mpgd import perturb, perturbed
 
 HALF, WHOLE = 3, 6  # steps
 EXACT, NOT_ALONE, INEXACT_ALONE = "exact", "does not run alone", "not exact alone"
@@ -27,24 +27,24 @@ NO_LR = "has no lr, which a perturbation needs"
 MUONS = ("adago", "adamuon", "distributedmuon", "muon", "muonclip", "normuon")
 
 
-def _matrices(kind: Any, model: nn.Module) -> Optimizer:
-    return kind([p for p in model.parameters() if p.dim() == 2])
-
-
-def _by_shape(kind: Any, model: nn.Module) -> Optimizer:
+def _by_shape(kind: Any, model: nn.Module, **given: Any) -> Optimizer:
     """Return one of Muon's kind: matrices in a group of their own."""
     groups: list[list[Tensor]] = [[], []]
     for p in model.parameters():
         groups[p.dim() == 2].append(p)
-    return kind([{"params": group, "use_muon": n == 1} for n, group in enumerate(groups)])
+    return kind([{"params": group, "use_muon": n == 1} for n, group in enumerate(groups)], **given)
 
 
-SPECIAL: dict[str, Callable[[Any, nn.Module], Optimizer]] = {
-    "adammini": lambda kind, model: kind(model),
-    "bsam": lambda kind, model: kind(model.parameters(), num_data=WHOLE),
-    "magma": lambda kind, model: kind(torch.optim.AdamW(model.parameters(), lr=0.01)),
-    "ranger21": lambda kind, model: kind(model.parameters(), num_iterations=WHOLE),
-    "spectralsphere": _matrices,
+SPECIAL: dict[str, Callable[..., Optimizer]] = {
+    "adammini": lambda kind, model, **given: kind(model, **given),
+    "bsam": lambda kind, model, **given: kind(model.parameters(), num_data=WHOLE, **given),
+    "magma": lambda kind, model, **given: kind(AdamW(model.parameters(), lr=0.01), **given),
+    "ranger21": lambda kind, model, **given: kind(
+        model.parameters(), num_iterations=WHOLE, **given
+    ),
+    "spectralsphere": lambda kind, model, **given: kind(
+        [p for p in model.parameters() if p.dim() == 2], **given
+    ),
     **dict.fromkeys(MUONS, _by_shape),
 }
 
@@ -55,11 +55,16 @@ def net() -> nn.Module:
     return nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4))
 
 
-def made(name: str, model: nn.Module, is_perturbed: bool) -> Optimizer:
-    """Return an optimizer of the model's parameters with its default settings."""
-    build = SPECIAL.get(name, lambda kind, model: kind(model.parameters()))
+def made(name: str, model: nn.Module, how: str) -> Optimizer:
+    """Return an optimizer of the model's parameters with its default settings.
+
+    ``how`` is plain, silent (a made class without noise) or noisy (perturbed after it was made).
+    """
+    build = SPECIAL.get(name, lambda kind, model, **given: kind(model.parameters(), **given))
+    if how == "silent":
+        return build(perturbed(OPTIMIZERS[name]), model, perturbation={"force": 0.0})
     optimizer = build(OPTIMIZERS[name], model)
-    return perturb(optimizer, mu=0.01, sigma=0.01) if is_perturbed else optimizer
+    return perturb(optimizer, mu=0.01, sigma=0.01) if how == "noisy" else optimizer
 
 
 def train(model: nn.Module, optimizer: Any, steps: range) -> None:
@@ -80,10 +85,10 @@ def train(model: nn.Module, optimizer: Any, steps: range) -> None:
         optimizer.step(closure)
 
 
-def end(name: str, is_perturbed: bool, stops: bool) -> list[Tensor]:
+def end(name: str, how: str, stops: bool) -> list[Tensor]:
     """Return the weights after all steps, with or without a stop and new objects half-way."""
     model = net()
-    optimizer = made(name, model, is_perturbed)
+    optimizer = made(name, model, how)
     first = HALF if stops else WHOLE
     train(model, optimizer, range(first))
     if stops:
@@ -93,7 +98,7 @@ def end(name: str, is_perturbed: bool, stops: bool) -> list[Tensor]:
         weights, state = torch.load(file, weights_only=False)
         model = net()
         model.load_state_dict(weights)
-        optimizer = made(name, model, is_perturbed)
+        optimizer = made(name, model, how)
         optimizer.load_state_dict(state)
         train(model, optimizer, range(first, WHOLE))
     return [p.detach().clone() for p in model.parameters()]
@@ -107,18 +112,20 @@ def alike(a: list[Tensor], b: list[Tensor]) -> bool:
 def outcome(name: str) -> str:
     """Return how an optimizer ends: exact, excused, or what is wrong."""
     try:
-        whole, stopped = end(name, False, False), end(name, False, True)
+        whole, stopped = end(name, "plain", False), end(name, "plain", True)
     except Exception as error:
         return f"{NOT_ALONE}: {_line(error)}"
     if not alike(whole, stopped):
         return INEXACT_ALONE
-    if "lr" not in made(name, net(), False).param_groups[0]:
+    if "lr" not in made(name, net(), "plain").param_groups[0]:
         return NO_LR
     try:
-        perturbed = end(name, True, False)
-        if alike(perturbed, whole):
+        if not alike(end(name, "silent", False), whole):
+            return "WRONG: without noise it is not the plain one"
+        noisy = end(name, "noisy", False)
+        if alike(noisy, whole):
             return "WRONG: the perturbation does nothing"
-        is_exact = alike(perturbed, end(name, True, True))
+        is_exact = alike(noisy, end(name, "noisy", True))
     except Exception as error:
         return f"WRONG: {_line(error)}"
     return EXACT if is_exact else "WRONG: resumes with other bits"

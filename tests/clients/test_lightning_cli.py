@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +84,3 @@ def test_a_class_made_elsewhere_is_named_by_its_place(
     (optimizer,) = trained(config, 1).trainer.optimizers
     assert type(optimizer) is MadeHere
     assert optimizer.param_groups[0]["perturbation.mu"] == 0.01
-
-
-def test_the_page_names_this_version() -> None:
-    assert page.version(TITLE) == version("jsonargparse")

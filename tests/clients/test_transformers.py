@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 import transformers
 
@@ -51,19 +49,6 @@ def test_the_trainer_builds_a_perturbed_class(tmp_path: Path) -> None:
     built = trainer.optimizer
     built = getattr(built, "optimizer", built)  # accelerate's wrapper is around it
     assert isinstance(built, mpgd.optim.Perturbed)
-    assert type(built.inner) is torch.optim.AdamW
+    assert isinstance(built, torch.optim.AdamW)
     assert len(built.param_groups) == 2  # with weight decay and without
     assert not torch.equal(page.weights(trainer.model)[0], page.weights(plain.model)[0])
-
-
-def test_it_trains_and_resumes_in_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    page.resumes(page.example("Hugging Face Trainer"))
-
-
-def test_the_page_names_this_version() -> None:
-    assert page.version("Hugging Face Trainer") == version("transformers")
-
-
-def test_the_script_runs(tmp_path: Path) -> None:
-    assert page.script("train_with_trainer", tmp_path).startswith("loss after two epochs: ")

@@ -16,7 +16,7 @@ import numpy as np
 import optax
 import pytest
 
-from mpgd.jax import mpgd, perturb
+from mpgd.jax import mpgd, noise, perturb
 from mpgd.noise.driver import values
 from tests.jax import expected
 from tests.noise.integer_reference import Reference
@@ -44,7 +44,7 @@ def descended(
     symmetric: bool = False,
     signs: str = "fresh",
     first_sign: str = "drawn",
-    shared_multiplicative: bool = False,
+    shared: bool = False,
     start: int = 0,
     stop: int | None = None,
     seed: int = 0,
@@ -60,29 +60,43 @@ def descended(
     def source(which: int, tensor: int, shape: tuple[int, ...]) -> Callable[[], Any]:
         numbers = (which, which + 2) if symmetric else (which,)
         runs = [expected.orbits(rules[which], shape, seed, tensor, n, first_sign) for n in numbers]
+        for run in runs:
+            run.turn = start  # the noise of a step depends on its number
         return lambda: runs[0].step() - (runs[1].step() if symmetric else 0.0)
 
     xs = {name: x.astype(np.float64) for name, x in beginning().items()}
     sources = {
         name: [source(w, i, x.shape) for w in (0, 1)] for i, (name, x) in enumerate(xs.items())
     }
-    shared = source(0, expected.SHARED, ())
+    scalar = source(0, expected.SHARED, ())
     step = 0
     for count in range(STEPS):
         h = eta(count)
         if h == 0:
             continue
         active = start <= step and (stop is None or step < stop)
-        common = shared() if active and shared_multiplicative else 0.0
+        common = scalar() if active and shared else 0.0
         for name, x in xs.items():
             m = n = 0.0
             if active:
                 own, other = sources[name]
-                m = mu * h ** powers[0] * (common if shared_multiplicative else own())
+                m = mu * h ** powers[0] * (common if shared else own())
                 n = sigma * h ** powers[1] * other()
             xs[name] = x - h * gradient(x) - m * x + n
         step += 1
     return xs
+
+
+def with_noise(keywords: dict[str, Any]) -> dict[str, Any]:
+    """Return keywords with those of the noises in two noises, as `mpgd.jax` takes them."""
+    both = [
+        value if isinstance(value, tuple) else (value, value)
+        for value in (keywords["gamma"], keywords["beta"])
+    ]
+    rules = {k: v for k, v in keywords.items() if k in ("signs", "first_sign", "longest", "shared")}
+    rest = {k: v for k, v in keywords.items() if k not in (*rules, "gamma", "beta")}
+    first, second = (noise(g, b, **rules) for g, b in zip(*both, strict=True))
+    return {**rest, "noise": (first, second)}
 
 
 def trained(optimizer: Any, dtype: Any = jnp.float32) -> tuple[Any, Any]:
@@ -113,8 +127,8 @@ def agree(params: Any, xs: Any, rtol: float = 1e-5) -> None:
         {"sigma": 0.0},
         {"sigma": -0.2},
         {"symmetric": True},
-        {"shared_multiplicative": True},
-        {"shared_multiplicative": True, "symmetric": True},
+        {"shared": True},
+        {"shared": True, "symmetric": True},
         {"gamma": (0.6, 0.8), "beta": (1.0, -0.5)},
         {"start": 3, "stop": 7},
         {"signs": "product", "first_sign": "positive"},
@@ -126,16 +140,16 @@ def agree(params: Any, xs: Any, rtol: float = 1e-5) -> None:
 )
 def test_updates_follow_the_formula(changes: dict[str, Any]) -> None:
     keywords = {**BOTH, **changes}
-    params, _ = trained(mpgd(0.1, **keywords))
+    params, _ = trained(mpgd(0.1, **with_noise(keywords)))
     agree(params, descended(lambda k: 0.1, **keywords))
 
 
-@pytest.mark.parametrize("changes", [{}, {"symmetric": True}, {"shared_multiplicative": True}])
+@pytest.mark.parametrize("changes", [{}, {"symmetric": True}, {"shared": True}])
 def test_force_and_decay_push_in_proportion_to_the_rate(changes: dict[str, Any]) -> None:
     rates = [0.1, 0.1, 0.0, 0.2, 0.05, 0.01, 0.01, 0.3, 0.1, 0.1]
     given = {"gamma": (0.6, 0.7), "beta": 0.5, "seed": SEED, "longest": 4, **changes}
     params, _ = trained(
-        mpgd(lambda count: jnp.asarray(rates)[count], force=-0.4, decay=0.3, **given)
+        mpgd(lambda count: jnp.asarray(rates)[count], force=-0.4, decay=0.3, **with_noise(given))
     )
     c0 = [values(gamma)[0] for gamma in (0.6, 0.7)]
     same = {"mu": 0.3 / c0[0], "sigma": -0.4 / c0[1], **given}
@@ -226,6 +240,35 @@ def test_a_learning_rate_may_be_injected() -> None:
     agree(params, descended(lambda k: 0.1, **BOTH))
 
 
+def test_a_jax_key_is_a_seed() -> None:
+    """Its bits are the seed; keys that were split give other noise."""
+    one, other = jax.random.split(jax.random.key(3))
+    words = [
+        mpgd(0.1, sigma=0.1, seed=seed).init(jnp.ones(50)).words["additive"]
+        for seed in (one, one, other)
+    ]
+    assert np.array_equal(words[0], words[1])
+    assert not np.array_equal(words[0], words[2])
+    high, low = (int(x) for x in jax.random.key_data(one))
+    same = mpgd(0.1, sigma=0.1, seed=(high % 2**31) * 2**32 + low).init(jnp.ones(50))
+    assert np.array_equal(words[0], same.words["additive"])
+
+
+def test_the_inner_update_sees_the_perturbed_parameters() -> None:
+    """With weight decay it decays the perturbed x."""
+    decayed = optax.chain(optax.add_decayed_weights(0.5), optax.sgd(0.1))
+    optimizer = perturb(decayed, 0.1, sigma=0.2)
+    x = jnp.ones(4)
+    state = optimizer.init(x)
+    updates, _ = optimizer.update(jnp.zeros(4), state, x)
+    noise_alone, _ = perturb(optax.sgd(0.1), 0.1, sigma=0.2).update(jnp.zeros(4), _plain(x), x)
+    np.testing.assert_allclose(updates, noise_alone - 0.05 * (x + noise_alone), rtol=1e-5)
+
+
+def _plain(x: Any) -> Any:
+    return perturb(optax.sgd(0.1), 0.1, sigma=0.2).init(x)
+
+
 def test_vmap_trains_many_seeds() -> None:
     def last(seed: Any) -> Any:
         optimizer = mpgd(0.1, **{**BOTH, "seed": seed})
@@ -256,14 +299,12 @@ def test_vmap_trains_many_seeds() -> None:
         ({"gamma": (0.6, 0.7, 0.8)}, ValueError, "gamma must be one value or a pair"),
         ({"beta": (0.0, 3.0)}, ValueError, r"beta must lie in \[-1, 1\], got 3.0"),
         ({"symmetric": 1}, TypeError, "symmetric must be True or False, got 1"),
-        ({"shared_multiplicative": "no"}, TypeError, "shared_multiplicative must be True or False"),
-        ({"signs": "new"}, ValueError, "signs must be one of"),
+        ({"noise": "gaussian"}, TypeError, "noise must be made by mpgd.jax.noise, got 'gaussian'"),
+        ({"noise": noise(0.6), "beta": 0.5}, ValueError, "says beta itself, got beta=0.5 too"),
         ({"start": -1}, ValueError, "start must be an integer in"),
         ({"start": 5, "stop": 4}, ValueError, "stop must not come before start, which is 5, got 4"),
         ({"seed": -3}, ValueError, "seed must be an integer in"),
-        ({"longest": 0}, ValueError, r"longest must be an integer in \[1, .* got 0"),
-        ({"longest": 1.5}, TypeError, "longest must be an integer .* got 1.5"),
-        ({"longest": True}, TypeError, "longest must be an integer .* got True"),
+        ({"seed": (1, 2, 3)}, ValueError, "seed must be a number or a pair"),
         ({"force": 0.1, "sigma": 0.2}, ValueError, "force is given instead of sigma, got"),
         ({"decay": 0.1, "mu": 0.2}, ValueError, "decay is given instead of mu, got decay=0.1"),
         ({"decay": -0.1}, ValueError, r"decay must lie in \[0, inf\), got -0.1"),

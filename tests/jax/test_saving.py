@@ -17,7 +17,13 @@ import pytest
 from mpgd.jax import noise, perturb
 
 OPTIMIZER = perturb(
-    optax.adam(0.01), 0.01, mu=0.3, sigma=0.2, shared_multiplicative=True, symmetric=True, seed=5
+    optax.adam(0.01),
+    0.01,
+    mu=0.3,
+    sigma=0.2,
+    noise=(noise(0.6, shared=True), noise(0.6)),
+    symmetric=True,
+    seed=5,
 )
 
 

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from mpgd import ChaoticNoise
+from mpgd import ChaoticNoise, TelegraphNoise
 from mpgd.jax import mpgd as mpgd_transformation
 from mpgd.jax import noise, pairs
 from mpgd.jax import words as orbits
+from mpgd.noise import PhaseNoise
 from mpgd.noise import counter_hash as counter
 from mpgd.noise.driver import make_driver
 from mpgd.noise.word import FRACTION, LONG, MAGNITUDE, ONE
@@ -62,7 +63,7 @@ def test_keys_are_torch_keys(parts: tuple[int, ...]) -> None:
 def test_words_and_values_are_the_references_and_torchs(
     gamma: float, beta: float, signs: str, x64: bool
 ) -> None:
-    torchs = ChaoticNoise(gamma, beta, signs)
+    torchs = ChaoticNoise(gamma, beta, signs=signs)
     theirs = torchs.init((500, 4), seed=SEED, tensor_id=2, driver_id=1)
     reference = expected.orbits(Reference(gamma, beta, signs), (500, 4), SEED, 2, 1)
     with jax.enable_x64(x64):
@@ -127,6 +128,29 @@ def test_a_stream_is_torchs(stream: int | str | None) -> None:
     seed = counter.seed_of(SEED, stream)
     if stream is not None:
         assert number(pairs.seed_of(SEED, stream)) == seed  # type: ignore[arg-type]
-    state = mpgd_transformation(0.1, sigma=0.2, seed=SEED, stream=stream).init(jnp.ones(50))
+    state = mpgd_transformation(
+        0.1, sigma=0.2, seed=SEED if stream is None else (SEED, stream)
+    ).init(jnp.ones(50))
     expected_words = ChaoticNoise(0.6).init(50, seed, driver_id=1).word
     assert np.array_equal(np.asarray(state.words["additive"]), expected_words.numpy())
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        TelegraphNoise(5),
+        TelegraphNoise(20, longest=6),
+        PhaseNoise([1.0, 0.9, 0.5, 0.5, 0.1]),
+        PhaseNoise(lambda n: n**-1.5),
+        ChaoticNoise(0.6, burst=False),
+    ],
+    ids=repr,
+)
+def test_words_and_values_of_other_phases_are_torchs(source: ChaoticNoise) -> None:
+    mine, theirs = noise(source), source.init(900, seed=SEED)
+    state, step = mine.init(900, seed=SEED), jax.jit(mine.step)
+    for _ in range(50):
+        assert np.array_equal(state.word, theirs.word.numpy())
+        v, state = step(state)
+        w, theirs = source.step(theirs, dtype=torch.float32)
+        assert np.array_equal(v, w.numpy())

@@ -78,7 +78,7 @@ def test_the_paper_s_symmetric_process_has_another_scale() -> None:
 
 @pytest.mark.parametrize("beta", [-0.5, 1.0])
 def test_the_tail_of_nu_is_that_of_the_law(beta: float) -> None:
-    law = StableLaw(1.4, beta, 0.7)
+    law = StableLaw(1.4, beta, scale=0.7)
     triplet = levy_triplet(law)
     assert triplet.tail(1e9) == pytest.approx(float(law.sf(1e9)), rel=1e-4)
     if beta < 1.0:

@@ -136,8 +136,8 @@ def test_the_stationary_scale_of_ornstein_uhlenbeck(
     sde = MarcusSDE(lambda x: -theta * x, [(sigma, StableLaw(alpha, beta))])
     x = sde.solve(0.0, t1=8.0 / theta, steps=200, paths=20_000, seed=2).final[:, 0].numpy()
     scale = sigma / (alpha * theta) ** (1.0 / alpha)
-    assert kstest(x, StableLaw(alpha, beta, scale).cdf).pvalue > LEVEL
-    assert kstest(x, StableLaw(alpha, beta, 1.1 * scale).cdf).pvalue < LEVEL
+    assert kstest(x, StableLaw(alpha, beta, scale=scale).cdf).pvalue > LEVEL
+    assert kstest(x, StableLaw(alpha, beta, scale=1.1 * scale).cdf).pvalue < LEVEL
 
 
 @pytest.mark.parametrize(
@@ -245,6 +245,12 @@ def test_refuses_wrong_types() -> None:
         MarcusSDE(lambda x: x, [(0.5, 1.5)])  # type: ignore[list-item]
     with pytest.raises(TypeError, match=r"a coupling must be numbers or a function, got 'b'"):
         MarcusSDE(lambda x: x, [("b", StableLaw(1.5))])
+    with pytest.raises(
+        ValueError, match=r"alpha in \(1, 2\], as in the limit theorem.* got alpha=0.8"
+    ):
+        MarcusSDE(torch.neg, [(1.0, StableLaw(0.8))])
+    with pytest.raises(ValueError, match="needs a law of mean 0"):
+        MarcusSDE(torch.neg, [(1.0, StableLaw(1.5, loc=1.0))])
 
 
 def test_a_state_that_is_not_finite_names_time_and_path() -> None:

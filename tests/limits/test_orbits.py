@@ -54,8 +54,8 @@ def test_sums_along_another_map_tend_to_the_law_of_v_at_zero(sign: float) -> Non
     assert law.beta == sign
     near = kstest(x, law.cdf).statistic
     assert near < 0.12
-    assert kstest(x, StableLaw(law.alpha, -sign, law.scale).cdf).statistic > 2.0 * near
-    assert kstest(x, StableLaw(law.alpha, sign, 2.0 * law.scale).cdf).statistic > 1.5 * near
+    assert kstest(x, StableLaw(law.alpha, -sign, scale=law.scale).cdf).statistic > 2.0 * near
+    assert kstest(x, StableLaw(law.alpha, sign, scale=2.0 * law.scale).cdf).statistic > 1.5 * near
 
 
 def test_convergence_to_that_law() -> None:

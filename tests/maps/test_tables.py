@@ -39,8 +39,9 @@ def fresh() -> dict[float, ThalerTables]:
 def cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: dict[float, ThalerTables]
 ) -> Iterator[Path]:
-    """Point the cache at an empty folder and let "computing" return what is known already."""
+    """Ship nothing, let the cache be empty, and let "computing" return what is known already."""
     monkeypatch.setenv("MPGD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(files, "SHIPPED", tmp_path / "nothing")
     monkeypatch.setattr(tables, "compute_tables", lambda gamma: fresh[gamma])
     thaler_tables.cache_clear()
     yield tmp_path / "cache"
@@ -59,7 +60,10 @@ def test_golden_fingerprints(gamma: float, fresh: dict[float, ThalerTables]) -> 
 
 
 def test_tables_on_disk_are_the_computed_ones(fresh: dict[float, ThalerTables]) -> None:
-    """Whatever cache the other tests use, it holds what the present sources compute."""
+    """What comes with the package, and whatever cache the other tests use."""
+    assert [path.name for path in files.SHIPPED.glob("thaler*")] == [
+        "thaler-2-0x1.3333333333333p-1.npz"
+    ]
     for gamma in (0.6, 0.55):
         assert_same(thaler_tables(gamma), fresh[gamma])
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import lzma
-from dataclasses import replace
 from math import nan, pi
 from pathlib import Path
 
 import pytest
 
 from mpgd_lab import archive, cli, report
-from mpgd_lab.archive import THINNED, pack, restore, unpack
-from mpgd_lab.catalogue import load
-from mpgd_lab.store import FIRST_VERSION, Record, Run, Store
-from tests import results
+from mpgd_lab.archive import THINNED, pack, unpack
+from mpgd_lab.store import Record, Run
+from tests import fake_results
 
 RUN = Run("valley", "text", "gd", {"eta": 0.01, "steps": 8000}, seed=3)
 
@@ -86,7 +84,7 @@ def test_the_page_of_published_results_is_that_of_their_folder(
     monkeypatch.delenv("MPGD_DATA", raising=False)
     monkeypatch.setenv("MPGD_CACHE", str(tmp_path / "no data"))
     names = ("valley", "airfoil", "ecg", "digits", "audit", "limit", "generalization")
-    results.fill(tmp_path, names).save(Run("stray", "x", "y", {}, 1), {}, {}, 1.0)
+    fake_results.fill(tmp_path, names).save(Run("stray", "x", "y", {}, 1), {}, {}, 1.0)
     file = tmp_path / "records.jsonl.xz"
     assert cli.main(["report", str(tmp_path), "--publish", str(file)]) == cli.OK
     assert f"bytes: {file}" in "".join(capsys.readouterr().out.split("\n"))
@@ -115,56 +113,6 @@ def test_the_packages_own_file_is_small_where_it_is_there() -> None:
     assert not archive.PUBLISHED.exists() or archive.PUBLISHED.stat().st_size < 10_000_000
 
 
-def test_a_store_is_given_what_it_lacks(tmp_path: Path) -> None:
-    """Of the experiments asked for and of present noise; what is there stays as it is."""
-    file, store = tmp_path / "records.jsonl.xz", Store(tmp_path / "runs")
-    here, other, old = replace(RUN, seed=4), replace(RUN, experiment="ecg"), replace(RUN, seed=5)
-    old = replace(old, driver=FIRST_VERSION)
-    pack([record({}, run) for run in (RUN, here, other, old)], file)
-    store.save(here, {"trace": 1.0}, {}, seconds=1.0)
-    assert restore(store, ["valley"], file) == 1
-    found = store.load(RUN)
-    assert found is not None
-    assert (found.metrics["trace"], found.commit, found.seconds) == (pi, "abc", 2.5)
-    kept = store.load(here)
-    assert kept is not None
-    assert kept.metrics == {"trace": 1.0}
-    assert [store.has(run) for run in (other, old)] == [False, False]
-
-
-def test_the_command_trains_only_what_the_published_results_lack(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    own, file = load("implicit"), tmp_path / "records.jsonl.xz"
-    runs = own.runs("corrected", [1])
-    records = [record({}, run) for run in runs]
-    pack(records, file)
-    monkeypatch.setattr(archive.restore, "__defaults__", (file,))
-    trained: list[Run] = []
-    monkeypatch.setattr(
-        "mpgd_lab.runner.reproduce",
-        lambda study, context: trained.extend(run for run in runs if not context.store.has(run)),
-    )
-    monkeypatch.setattr(cli, "write_report", lambda *given: {})
-    assert cli.main(["reproduce", "implicit", "--published", "--out", str(tmp_path)]) == 0
-    assert trained == []
-    first, second = capsys.readouterr().out.splitlines()[:2]
-    assert first.startswith("unpacking the results")  # which takes seconds where they are many
-    assert second.startswith(f"{len(runs)} runs taken from the results")
-
-
-def test_the_audit_takes_the_runs_it_shares_with_other_experiments(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shared = load("valley").runs("corrected", [1])[:2]
-    pack([record({}, run) for run in shared], tmp_path / "records.jsonl.xz")
-    monkeypatch.setattr(archive.restore, "__defaults__", (tmp_path / "records.jsonl.xz",))
-    monkeypatch.setattr("mpgd_lab.runner.reproduce", lambda study, context: None)
-    monkeypatch.setattr(cli, "write_report", lambda *given: {})
-    assert cli.main(["reproduce", "audit", "--published", "--out", str(tmp_path)]) == 0
-    assert "2 runs taken from the results" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("body", [b"null", b"3", b"[1]", b'{"seed": 1}'], ids=repr)
 def test_a_line_that_is_no_record_is_named_with_its_file(tmp_path: Path, body: bytes) -> None:
     file = tmp_path / "records.jsonl.xz"
@@ -172,17 +120,3 @@ def test_a_line_that_is_no_record_is_named_with_its_file(tmp_path: Path, body: b
     file.write_bytes(lzma.compress(head + body + b"\n"))
     with pytest.raises(ValueError, match=r"records.jsonl.xz is no file of records: corrupt"):
         list(unpack(file))
-
-
-def test_a_store_is_given_no_strange_record_and_none_twice(tmp_path: Path) -> None:
-    file, store = tmp_path / "records.jsonl.xz", Store(tmp_path / "runs", report=lambda text: None)
-    pack([record({}), replace(record({}), metrics={"trace": 1.0})], file)
-    store.check_writable()
-    store.path(RUN).write_text("garbage")
-    assert restore(store, ["valley"], file) == 1
-    found = store.load(RUN)
-    assert found is not None
-    assert found.metrics["trace"] == pi  # the first of two
-    pack([record({}, replace(RUN, scheme=3))], file)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="must be texts"):
-        restore(store, ["valley"], file)

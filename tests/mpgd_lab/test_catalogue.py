@@ -31,7 +31,7 @@ DIGESTS = {  # how many runs an experiment has for three seeds, SHA-256 of their
     "implicit": (52, "61f946b0e8ed9b420cffd2d8289049a3c911d2dd5a7ebba4a1a904fb679a603f"),
     "generalization": (12, "2b5b22524ed7cedf4431794adde89e0a3ebadaa27b5d0056ce4ae26bb8587c8d"),
     "escape": (75, "32977c0e7906eb70df1c900bfc93f48b5ed1256c858536bd17efad92890f4e78"),
-    "compare": (846, "6dd5c498d56de56110c7e42cf86abb376bdef5efc4d80a764e8cc57d1b21c307"),
+    "compare": (990, "363237d6ffe7dfde1748738fbb0cce61c584680ecac6b7f1f18b22407b3c596a"),
     "levels": (1410, "3c24d1e98df25ea489aff03fc2002eac59071c0507ce304b55bea12e2110d66c"),
     "steps": (339, "ae13ad45f5d8f4cb396b63c9d362d7edc79f7f5268fd2db49df88ea4220872f2"),
 }

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from mpgd_lab import cli
+from mpgd_lab.report.summary import NOTHING
 from mpgd_lab.runner import Context
 
 COMMAND = [sys.executable, "-m", "mpgd_lab.cli"]
@@ -118,9 +119,9 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("idle")
 def test_reproduce_ends_with_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["reproduce", "noise", "--out", str(tmp_path)]) == cli.OK
+    assert cli.main(["reproduce", "noise", "--fresh", "--out", str(tmp_path)]) == cli.OK
     page = tmp_path / "report.html"
-    assert capsys.readouterr().out.splitlines()[-1] == f"report: {page}"
+    assert capsys.readouterr().out.splitlines()[-2:] == [str(page), NOTHING]
     assert "<html" in page.read_text()
 
 
@@ -130,27 +131,30 @@ def test_reproduce_as_json_is_nothing_but_json_on_standard_output(
 ) -> None:
     monkeypatch.setenv("MPGD_DATA", str(tmp_path))
     monkeypatch.setenv("MPGD_CACHE", str(tmp_path))
-    assert cli.main(["reproduce", "--json", "--out", str(tmp_path / "out")]) == cli.OK
+    assert cli.main(["reproduce", "--json", "--fresh", "--out", str(tmp_path / "out")]) == cli.OK
     shown = capsys.readouterr()
     facts = json.loads(shown.out)
     assert {"noise", "valley"} <= set(facts["experiments"])
-    assert facts["left_out"]["airfoil"].startswith("airfoil is left out")
+    assert facts["left_out"]["airfoil"] == "no data: airfoil"
     assert facts["report"]["file"] == str(tmp_path / "out" / "report.html")
     assert facts["report"]["records"] == 0
     assert facts["seconds"] >= 0
     assert "working" in shown.err
-    assert cli.main(["reproduce", "--json", "--quiet", "--out", str(tmp_path / "out")]) == cli.OK
+    assert (
+        cli.main(["reproduce", "--json", "--fresh", "--quiet", "--out", str(tmp_path / "out")])
+        == cli.OK
+    )
     assert capsys.readouterr().err == ""
 
 
 @pytest.mark.usefixtures("idle")
 def test_report_says_where_and_what(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    cli.main(["reproduce", "noise", "--quiet", "--out", str(tmp_path)])
+    cli.main(["reproduce", "noise", "--fresh", "--quiet", "--out", str(tmp_path)])
     (tmp_path / "runs" / "foreign.json").write_text("{}")
     page = tmp_path / "page.html"
     assert cli.main(["report", str(tmp_path), "-o", str(page)]) == cli.OK
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == f"report: {page}"
+    assert lines[-2:] == [str(page), NOTHING]
     assert "not usable: foreign.json" in lines
     assert page.stat().st_size > 1000
     assert cli.main(["report", str(tmp_path), "--json"]) == cli.OK

@@ -76,9 +76,9 @@ def test_a_file_is_reproduced_and_its_section_is_on_the_page(
 ) -> None:
     out = tmp_path / "out"
     arguments = ["--out", str(out), "--seeds", "8", "--workers", workers]
-    assert cli.main(["reproduce", str(file), *arguments]) == cli.OK
+    assert cli.main(["reproduce", str(file), "--verbose", *arguments]) == cli.OK
     shown = capsys.readouterr().out
-    assert "bowl: Descent into a bowl" in shown
+    assert "trained: Descent into a bowl" in shown
     assert "bowl: distance to the minimum" in shown
     assert "mpgd plain 0.7 beta 0.5" in shown
     assert (

@@ -47,7 +47,7 @@ def test_what_is_saved_is_loaded(store: Store) -> None:
     assert (saved.run, saved.metrics, saved.curves) == (RUN, {"ks": 0.02}, {"x": [1, 2]})
     assert saved.seconds == 1.5
     assert saved.versions["mpgd"] == mpgd.__version__
-    assert set(saved.versions) == {"python", "mpgd", "torch", "numpy", "numba"}
+    assert set(saved.versions) == {"python", "mpgd", "torch", "numpy"}
     assert saved.commit == head()
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from mpgd import MPGD
+from mpgd import MPGD, ChaoticNoise, GaussianNoise
 from mpgd.noise import engines
 from mpgd_lab import batched_training as training
 from mpgd_lab.batched_training import Problem, minibatches, train
@@ -131,20 +131,22 @@ def test_a_member_is_what_the_optimizer_makes(
         torch.manual_seed(2)
         layers = [nn.Linear(5, 6, dtype=torch.float64), nn.Linear(6, 1, dtype=torch.float64)]
     net, h = nn.Sequential(layers[0], nn.Tanh(), layers[1]), run.hyperparameters
-    gaussian = name in ("matched", "langevin")
+    gamma, symmetric = h.get("gamma", 0.6), h.get("symmetric", False)
+    rules = {rule: h[rule] for rule in PRINTED_SIGNS if rule in h}
+    noise: Any = ChaoticNoise(gamma, h.get("beta", 0.0), **rules)
+    if name == "matched":
+        noise, symmetric = GaussianNoise.matched(noise, symmetric=symmetric), False
+    elif name == "langevin":
+        noise = GaussianNoise()
     optimizer = MPGD(
         net.parameters(),
         0.1,
         mu=0.1 * (name != "gd"),
         sigma=0.05 * (name != "gd"),
         stop=40,
-        gamma=h.get("gamma", 0.6),
-        beta=h.get("beta", 0.0),
-        symmetric=h.get("symmetric", False),
-        noise="gaussian" if gaussian else "chaotic",
-        scaling=name if gaussian else "matched",
+        symmetric=symmetric,
+        noise=noise,
         seed=2,
-        **{rule: h[rule] for rule in PRINTED_SIGNS if rule in h},
     )
     for _ in range(60):
         optimizer.zero_grad()
@@ -200,10 +202,10 @@ def test_mistakes_are_named(problem: Problem) -> None:
         perturbations(gaussian, LAYOUT.shapes, torch.float64)
 
 
-def test_training_without_numba_is_the_same(
+def test_training_without_kernels_is_the_same(
     problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The nets are those of `kernels`, which without numba are trained by tensor operations."""
+    """The nets are those of `shallow`, which without kernels are trained by tensor operations."""
     h = FIXED | SCHEMES["symmetric"]
     everyone = [
         Run("test", "paper", name, FIXED | SCHEMES[name], seed)
@@ -216,8 +218,8 @@ def test_training_without_numba_is_the_same(
     run = Run("test", "paper", "mpgd", h, 1)
     (fast,) = perturbations([run], layout.shapes, torch.float64)
     values = [fast.next() for _ in range(40)]
-    for module in (engines, training):
-        monkeypatch.setattr(module, "has_numba", lambda: False)
+    monkeypatch.setattr(engines, "has_cpu", lambda: False)
+    monkeypatch.setattr(training, "is_available", lambda: False)
     (plain,) = perturbations([run], layout.shapes, torch.float64)
     for pair in values:
         assert all(map(torch.equal, pair, plain.next()))

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from mpgd.maps.tables import thaler_tables
 from mpgd.noise.capped import capped_law
-from mpgd.noise.counter_hash import make_key
+from mpgd.noise.counter_hash import make_key, step_key
+from mpgd.noise.driver import Driver
 
 Words = NDArray[np.uint32]
 Wide = NDArray[np.uint64]
@@ -133,3 +134,37 @@ class Reference:
         b = evaluate(thaler_tables(self.gamma).returns, 7, U)
         following = encode(b, self.longest) | self.negative(h)
         return following ^ old if self.signs == "product" else following
+
+
+@dataclass(frozen=True)
+class TableReference:
+    """A driver of phases without a sign rule of its own, from its two tables."""
+
+    driver: Driver
+
+    def first(self, count: int, key: int) -> Words:
+        """Return the stationary words of elements 0, 1, ...; both tables have 50 octaves."""
+        index = np.arange(count, dtype=np.uint64)
+        U = (hash_elements(index, key_of(make_key(key, 0)), u64(0)) >> u64(14)) | u64(1)
+        sign = hash_elements(index, key_of(make_key(key, 1)), u64(0)) >> u64(63)
+        magnitude = self.magnitude(evaluate(self.driver.starts.rows, 7, U))
+        return (magnitude | (sign << u64(31))).astype(np.uint32)
+
+    def magnitude(self, b: Wide) -> Wide:
+        """Return the magnitude at position ``b``, at most the driver's largest."""
+        return np.minimum(encode(b, None), u64(self.driver.largest))
+
+    def next(self, words: Words, key: int, step: int) -> tuple[NDArray[np.int64], Words]:
+        """Return the signs now, and the words after this step."""
+        w, index = words.astype(np.uint64), np.arange(len(words), dtype=np.uint64)
+        q = w & u64(2**31 - 1)
+        f = q & u64(2**18 - 1)
+        h = hash_elements(index, key_of(step_key(key, step)), f << u64(46))
+        upper = np.where(f == 0, (h >> u64(12)) & u64(2**18 - 1), u64(2**18 - 1) - f)
+        U = (upper << u64(32)) | ((h ^ (h >> u64(32))) & LOW_HALF) | u64(1)
+        visited = self.magnitude(evaluate(self.driver.returns.rows, 7, U)) | (
+            (h >> u64(63)) << u64(31)
+        )
+        counted = w - np.where(q > u64(2**30), u64(1), u64(2**18))
+        following = np.where(q < u64(2**18), visited, counted)
+        return np.where(w >> u64(31), -1, 1), following.astype(np.uint32)

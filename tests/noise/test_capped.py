@@ -15,13 +15,13 @@ from mpgd.noise import NoiseState, position
 from mpgd.noise.capped import capped_law
 from mpgd.noise.counter_hash import make_key, step_key
 from mpgd.noise.driver import magnitude
-from mpgd.noise.engines import has_numba
+from mpgd.noise.engines import has_cpu
 from mpgd.noise.word import FAR, FRACTION, LONG, LONGEST, MAGNITUDE, ONE
 from mpgd.parameters import LONGEST_PHASE
 from tests.conftest import LEVEL
 from tests.noise.integer_reference import Reference
 
-ENGINES = ["torch", "numba"] if has_numba() else ["torch"]
+ENGINES = ["torch", "cpu"] if has_cpu() else ["torch"]
 CAPS = [1, 3, 10, 100, FAR - 1, FAR, 5000, LONGEST]
 
 
@@ -40,7 +40,9 @@ def after(noise: ChaoticNoise, state: NoiseState, steps: int) -> NoiseState:
 def test_engines_give_the_words_of_the_reference(gamma: float, signs: str, longest: int) -> None:
     count, beta = 2000, 0.3
     ours = Reference(gamma, beta, signs, longest)
-    noises = [ChaoticNoise(gamma, beta, signs, engine, longest=longest) for engine in ENGINES]
+    noises = [
+        ChaoticNoise(gamma, beta, signs=signs, engine=engine, longest=longest) for engine in ENGINES
+    ]
     states = [noise.init(count, seed=7) for noise in noises]
     key, index = int(states[0].key), np.arange(count)
     start = words = ours.start(index, make_key(key, 0), make_key(key, 1))

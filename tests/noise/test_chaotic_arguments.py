@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from mpgd import ChaoticNoise
+from mpgd.library import Loaded
 from mpgd.noise import NoiseState, position
 from mpgd.noise.engines import check_dtype
 from mpgd.noise.word import LONGEST
@@ -50,7 +51,7 @@ def test_beta_of_a_wrong_type() -> None:
     [
         ("signs", "old", "'fresh', 'product'"),
         ("signs", None, "'fresh', 'product'"),
-        ("engine", "jax", "'torch', 'numba', 'triton'"),
+        ("engine", "jax", "'torch', 'cpu', 'triton'"),
         ("first_sign", "negative", "'drawn', 'positive'"),
     ],
 )
@@ -98,19 +99,27 @@ def test_bad_counts() -> None:
         noise.init(3, driver_id=-2)
 
 
-def test_numba_asked_for_but_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_asked_for_but_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = ChaoticNoise(0.6).path(50, (30,))
-    monkeypatch.setattr("mpgd.noise.engines._HAS_NUMBA", False)
-    with pytest.raises(ImportError, match=r"engine='numba' needs numba: pip install"):
-        ChaoticNoise(0.6, engine="numba")
+    monkeypatch.setattr("mpgd.noise.engines._HAS_CPU", False)
+    monkeypatch.setattr("mpgd.noise.engines.native.LOADED", Loaded(None, "there is no compiler"))
+    rule = "engine='cpu' needs compiled kernels, and there is no compiler"
+    with pytest.raises(ImportError, match=rule):
+        ChaoticNoise(0.6, engine="cpu")
     assert torch.equal(ChaoticNoise(0.6).path(50, (30,)), expected)  # the default falls back
 
 
-def test_the_numba_engine_refuses_other_devices() -> None:
-    noise = ChaoticNoise(0.6, engine="numba")
+def test_the_old_name_of_the_cpu_engine_warns() -> None:
+    with pytest.warns(DeprecationWarning, match="engine='numba' is now engine='cpu'"):
+        noise = ChaoticNoise(0.6, engine="numba")
+    assert noise == ChaoticNoise(0.6, engine="cpu")
+
+
+def test_the_cpu_engine_refuses_other_devices() -> None:
+    noise = ChaoticNoise(0.6, engine="cpu")
     word = torch.empty(3, dtype=torch.int32, device="meta")
     state = noise.init(3)
-    with pytest.raises(ValueError, match=r"engine='numba' runs on the CPU only, got .* on meta"):
+    with pytest.raises(ValueError, match=r"engine='cpu' runs on the CPU only, got .* on meta"):
         noise.step(NoiseState(word, state.step, state.key))
 
 

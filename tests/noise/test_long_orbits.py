@@ -1,29 +1,27 @@
-"""Many steps by the fused engine: nothing freezes, and no orbit is periodic."""
+"""Many steps by the CPU engine: nothing freezes, and no orbit is periodic."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from mpgd import ChaoticNoise
 from mpgd.noise import NoiseState, position, sign
-from mpgd.noise.counter_hash import step_key_tensor
+from mpgd.noise.counter_hash import STRIDE
+from mpgd.noise.engines import cpu
 from mpgd.noise.word import LONGEST, MAGNITUDE
-
-numba = pytest.importorskip("numba", reason="these need numba: pip install 'mpgd[fast]'")
-fused = pytest.importorskip("mpgd.noise.engines.fused")
 
 GAMMAS = [0.55, 0.6, 0.75, 0.95]
 
+pytestmark = pytest.mark.skipif(not cpu.is_available(), reason="needs kernels, a C compiler")
+
 
 def advance(noise: ChaoticNoise, state: NoiseState, steps: int) -> NoiseState:
-    """Return the state after many steps of the fused engine."""
+    """Return the state after many steps."""
     word, sums = state.word.clone(), torch.zeros(state.word.shape, dtype=torch.float64)
-    first = int(state.step)
-    keys = step_key_tensor(state.key, torch.arange(first, first + steps)).numpy().view(np.uint64)
-    constants = fused.arguments(noise.driver)
-    fused.advance_sums(fused.flat(word), sums.numpy(), steps, 0, keys, *constants)
+    cpu.advance(noise.driver, word, sums, int(state.key), int(state.step), steps, adds=True)
     assert torch.isfinite(sums).all()
     return NoiseState(word, state.step + steps, state.key)
 
@@ -57,27 +55,47 @@ def test_nothing_freezes(gamma: float) -> None:
         assert (position(after).floor()[capped] == LONGEST - steps).all()
 
 
-@numba.njit
-def recurrences(words, keys, table, threshold, product, largest, c0, c1):  # type: ignore[no-untyped-def]
-    """Return how often an orbit meets the word it had at the last power of two (Brent)."""
-    values, anchor, found, power = np.empty(len(words)), words.copy(), 0, 1
-    for k in range(len(keys)):
-        rule = (threshold, product, largest)
-        fused.advance_values(words, values, 0, keys[k], table, *rule, c0, c1)
-        for i in range(len(words)):
-            found += words[i] == anchor[i]
-        if k == power:
-            anchor[:] = words
-            power *= 2
-    return found
+def history(
+    noise: ChaoticNoise, words: NDArray[np.int32], key: int, clock: NDArray[np.uint64]
+) -> NDArray[np.int32]:
+    """Return the words before and after every step of ``clock``, (time, orbit).
+
+    Each step is a stream of its own, which reads the words that the last one wrote. The key of step
+    k is a function of key + k STRIDE.
+    """
+    seen = np.empty((len(clock) + 1, len(words)), np.int32)
+    seen[0] = words
+    out = torch.empty(len(words), dtype=torch.float32)
+    streams = np.zeros((len(clock), 6), np.int64)
+    streams[:, 0] = seen.ctypes.data + seen.strides[0] * np.arange(len(clock))
+    streams[:, 1], streams[:, 2] = streams[:, 0] + seen.strides[0], out.data_ptr()
+    streams[:, 3], streams[:, 5] = len(words), (clock * np.uint64(STRIDE)).view(np.int64) + key
+    cpu._run_values(noise.driver, streams, out, 0, 1, 0, False)
+    return seen
+
+
+def test_a_history_is_made_of_single_steps() -> None:
+    noise = ChaoticNoise(0.6)
+    state = noise.init(24)
+    seen = history(noise, state.word.numpy(), int(state.key), np.arange(50, dtype=np.uint64))
+    for k in range(51):
+        assert np.array_equal(seen[k], state.word.numpy())
+        _, state = noise.step(state)
 
 
 def count_recurrences(steps: int, hash_has_the_step: bool) -> int:
-    noise = ChaoticNoise(0.6)
+    """Return how often an orbit meets the word it had at the last power of two (Brent)."""
+    noise, chunk, found = ChaoticNoise(0.6), 8192, 0
     state = noise.init(24)
-    clock = torch.arange(steps) if hash_has_the_step else torch.zeros(steps, dtype=torch.int64)
-    keys = step_key_tensor(state.key, clock).numpy().view(np.uint64)
-    return int(recurrences(fused.flat(state.word), keys, *fused.arguments(noise.driver)))
+    words = anchor = state.word.numpy()
+    for first in range(0, steps, chunk):  # powers of two from 2^13 on are the ends of chunks
+        clock = np.arange(first, first + chunk, dtype=np.uint64)
+        seen = history(noise, words, int(state.key), clock if hash_has_the_step else 0 * clock)
+        found += int((seen[1:] == anchor).sum())
+        words = seen[-1].copy()
+        if (first + chunk).bit_count() == 1:
+            anchor = words
+    return found
 
 
 def test_no_orbit_is_periodic_within_1e7_steps() -> None:

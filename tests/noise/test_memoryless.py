@@ -25,7 +25,7 @@ def test_stable_values_follow_the_stable_law(alpha: float, beta: float) -> None:
     v = StableNoise(alpha, beta).path(2, (50_000,), seed=1).reshape(-1).numpy()
     assert np.isfinite(v).all()
     assert kstest(v, StableLaw(alpha, beta).cdf).pvalue > LEVEL
-    assert kstest(v, StableLaw(alpha, beta, 1.04).cdf).pvalue < LEVEL
+    assert kstest(v, StableLaw(alpha, beta, scale=1.04).cdf).pvalue < LEVEL
 
 
 def test_normalised_sums_keep_the_law() -> None:

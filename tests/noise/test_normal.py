@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from scipy.stats import kstest, norm
 
-from mpgd import GaussianNoise
+from mpgd import GaussianNoise, files
 from mpgd.maps import normal as table
 from mpgd.noise.counter_hash import flat_index
 from mpgd.noise.engines.tensor import lookup
@@ -24,6 +24,7 @@ def test_a_damaged_file_is_computed_again(monkeypatch, tmp_path) -> None:  # typ
     monkeypatch.setenv("MPGD_CACHE", str(tmp_path))
     monkeypatch.setattr(table, "compute_rows", lambda: rows)
     rows = table.normal_rows()
+    monkeypatch.setattr(files, "SHIPPED", tmp_path / "nothing")
     table.normal_rows.cache_clear()
     assert np.array_equal(table.normal_rows(), rows)
     path = tmp_path / f"normal-{table.GAUSSIAN_VERSION}.npy"

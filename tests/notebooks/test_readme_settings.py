@@ -20,12 +20,13 @@ Data = tuple[Tensor, Tensor]
 
 
 def settings() -> dict[str, float]:
-    """Return the keywords of MPGD in the first example of the README."""
+    """Return the learning rate and the keywords of `perturb` in the README's first example."""
     text = README.read_text()
     (steps,) = re.findall(r"^steps = (\d+)$", text, re.MULTILINE)
     assert int(steps) == STEPS
-    (keywords,) = re.findall(r"mpgd\.MPGD\(model\.parameters\(\), (.*)\)\n", text)
-    return dict(eval(f"dict({keywords})", {"steps": STEPS}))
+    (lr,) = re.findall(r"optim\.SGD\(model\.parameters\(\), lr=(.*)\)\n", text)
+    (keywords,) = re.findall(r"mpgd\.perturb\(optimizer, (.*)\)\n", text)
+    return dict(eval(f"dict(lr={lr}, {keywords})", {"steps": STEPS}))
 
 
 def mlp() -> nn.Module:

@@ -9,18 +9,20 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-import mpgd
-from mpgd.optim.wrapper import PREFIX
+from mpgd import ChaoticNoise, GaussianNoise, StableNoise
+from mpgd.optim.settings import PREFIX
+from mpgd.optim.state import ENTRIES
 from tests.optim.workers import make_optimizer
 
 KINDS = ["mpgd", "sgd", "adamw", "adagrad"]
+SHARED = ChaoticNoise(0.6, 0.5, signs="product", longest=50, shared=True)
 VARIANTS: list[dict[str, Any]] = [
     {},
-    {"symmetric": True, "gamma": (0.6, 0.7), "beta": (0.0, 1.0)},
-    {"shared_multiplicative": True, "symmetric": True},
-    {"noise": "gaussian"},
-    {"noise": "stable", "shared_multiplicative": True},
-    {"start": 5, "stop": 15, "signs": "product", "engine": "torch"},
+    {"symmetric": True, "gamma": (0.6, 0.7), "beta": (0.0, 1.0), "seed": (3, "critic")},
+    {"noise": SHARED, "symmetric": True},
+    {"noise": GaussianNoise.matched(ChaoticNoise(0.6))},
+    {"noise": (GaussianNoise(shared=True), StableNoise(1.5))},
+    {"start": 5, "stop": 15, "engine": "torch"},
 ]
 
 
@@ -36,15 +38,15 @@ def reloaded(content: Any, folder: Path) -> Any:
     return torch.load(folder / "checkpoint.pt", weights_only=True)
 
 
-def setting_name(optimizer: Optimizer, name: str) -> str:
-    """Return the name of a setting in the groups of an optimizer."""
-    return PREFIX + name if isinstance(optimizer, mpgd.optim.Perturbed) else name
+def prefix_of(kind: str) -> str:
+    """Return what stands before our names in the groups and states of an optimizer."""
+    return "" if kind == "mpgd" else PREFIX
 
 
 def drivers_state(optimizer: Optimizer) -> dict[Any, Any]:
-    """Return a copy of the drivers' part of the state."""
-    prefix = PREFIX if isinstance(optimizer, mpgd.optim.Perturbed) else ""
+    """Return a copy of the drivers' part of the state, names without their prefix."""
+    prefix: str = optimizer._prefix  # type: ignore[attr-defined]
     return {
-        number: {key: v.clone() for key, v in values.items() if key.startswith(prefix)}
+        number: {n: values[prefix + n].clone() for n in ENTRIES if prefix + n in values}
         for number, values in optimizer.state_dict()["state"].items()
     }

@@ -1,6 +1,7 @@
-"""The compiled step has the bits of the plain one, without a graph break.
+"""The compiled step is one graph with one operator for each group, and has the plain one's noise.
 
-On the torch engine its operations are compiled; before a kernel it is one operator.
+The operator's bits are those of the plain step. Those of torch's own compiled optimizers are not
+always; MPGD's and SGD's are.
 """
 
 from __future__ import annotations
@@ -11,13 +12,21 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 from torch._dynamo.backends.debugging import aot_eager
 
-from mpgd import MPGD, perturb
-from mpgd.noise.engines import has_numba
-from mpgd.optim.operator import step_group
-from tests.optim.descents import LOUD, core, ends, parameters
-from tests.optim.workers import same_bits, set_gradients, snapshot
+from mpgd import MPGD, GaussianNoise, StableNoise, perturb
+from mpgd.optim.displacement.traced import displace_group
+from tests.optim.checkpoints import SHARED, drivers_state
+from tests.optim.descents import parameters
+from tests.optim.workers import make_optimizer, same_bits, set_gradients, snapshot
+
+# what torch.compile imports uses torch's own deprecated functions
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning"),
+    pytest.mark.usefixtures("_fresh_compiler"),
+]
+OPERATOR = "mpgd.displace_group.default"
 
 
 @pytest.fixture
@@ -27,187 +36,175 @@ def _fresh_compiler() -> Iterator[None]:
     torch._dynamo.reset()
 
 
-# what torch.compile imports uses torch's own deprecated functions
-COMPILER = pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")
+def compiled(optimizer: Any, graphs: list[Any], fullgraph: bool = True) -> Any:
+    """Return the compiled step, which keeps its graphs; a graph break is an error."""
+
+    def compiler(graph: Any, inputs: Any) -> Any:
+        graphs.append([str(node.target) for node in graph.graph.nodes])
+        return aot_eager(graph, inputs)
+
+    return torch.compile(optimizer.step, backend=compiler, fullgraph=fullgraph)
 
 
-def compiled_ends(
-    shapes: Any, settings: dict[str, Any], steps: int, backend: str, **rest: Any
-) -> dict[str, Any]:
-    """The same as `ends` with the step compiled; a graph break is an error."""
-    optimizer = MPGD(parameters(shapes, **rest), **{**LOUD, **settings})
-    step = torch.compile(optimizer.step, backend=backend, fullgraph=True)
-    for k in range(steps):
-        set_gradients(optimizer.param_groups[0]["params"], k)
+def run_both(
+    plain: Any, other: Any, step: Any, steps: range, lr: Any = None, scale: float = 1.0
+) -> None:
+    """Take the same steps with two optimizers; ``lr`` is a function of (k, the present one)."""
+    for k in steps:
+        for optimizer in (plain, other):
+            for group in optimizer.param_groups:
+                group["lr"] = group["lr"] if lr is None else lr(k, group["lr"])
+            params = [p for group in optimizer.param_groups for p in group["params"]]
+            set_gradients(params, k)
+            for p in params:
+                p.grad *= scale
+        plain.step()
         step()
-    return core(optimizer)
 
 
-COMPILED: list[tuple[list[Any], dict[str, Any]]] = [
-    ([1, 24, 1025, (), (0,)], {}),
-    ([24], {"symmetric": True, "gamma": (0.55, 0.7)}),
-    ([()], {"shared_multiplicative": True, "symmetric": True, "signs": "product"}),
-    ([24], {"start": 2, "stop": 4}),
-    ([24], {"shared_multiplicative": True, "start": 2, "stop": 4}),
-    ([24], {"foreach": True, "maximize": True, "start": 2, "stop": 4}),
-    ([24, 7], {"noise": "gaussian"}),
-    ([7], {"noise": "stable"}),
-    ([24], {"mu": 0.0, "sigma": 0.0}),
+def shrink(k: int, old: Any) -> Any:
+    """Return the learning rate of step k, in place where it is a tensor."""
+    return old.fill_(0.05 / (k + 1)) if isinstance(old, Tensor) else 0.05 / (k + 1)
+
+
+VARIANTS: list[dict[str, Any]] = [
+    {},
+    {"engine": "torch", "symmetric": True, "gamma": (0.55, 0.7)},
+    {"noise": SHARED, "symmetric": True, "start": 2, "stop": 4},
+    {"noise": (GaussianNoise(), StableNoise(1.5))},
+    {"mu": 0.0, "sigma": 0.0},
 ]
 
 
-@COMPILER
-@pytest.mark.usefixtures("_fresh_compiler")
-@pytest.mark.parametrize(("shapes", "variant"), COMPILED, ids=str)
-def test_compiled_without_a_graph_break_the_bits_are_the_same(
-    shapes: list[Any], variant: dict[str, Any]
-) -> None:
-    settings = {"engine": "torch", **variant}
-    expected = ends(shapes, settings, 6)
-    assert same_bits(compiled_ends(shapes, settings, 6, "aot_eager"), expected)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_the_bits_are_those_of_the_plain_step(variant: dict[str, Any], dtype: torch.dtype) -> None:
+    """With a learning rate that changes; a compiler starts again for a number, as torch's SGD.
+
+    The gradients are 0, so that the parameters show the displacement alone: torch's compiled SGD
+    rounds alpha * g where its plain one does not.
+    """
+    shapes = [1, 24, 1025, (), (0,), (3, 4)]
+    plain, other = (
+        make_optimizer("mpgd", parameters(shapes, dtype), momentum=0.9, **variant) for _ in range(2)
+    )
+    graphs: list[Any] = []
+    step = compiled(other, graphs)
+    run_both(plain, other, step, range(5), shrink, scale=0.0)
+    assert same_bits(snapshot(plain), snapshot(other))
+    is_perturbed = variant.get("sigma") != 0.0
+    assert all(graph.count(OPERATOR) == is_perturbed for graph in graphs)
+    run_both(plain, other, step, range(5, 6), lambda k, old: 0.0, scale=0.0)
+    assert same_bits(snapshot(plain), snapshot(other))
 
 
-@COMPILER
-@pytest.mark.usefixtures("_fresh_compiler")
-def test_compiled_a_float64_scalar_moves() -> None:
-    """Torch 2.13 compiles `copy_` onto a float64 tensor without axes to nothing."""
-    settings = {"engine": "torch", "mu": 0.0}
-    expected = ends([()], settings, 4, dtype=torch.float64)
-    found = compiled_ends([()], settings, 4, "aot_eager", dtype=torch.float64)
-    assert same_bits(found, expected)
+@pytest.mark.parametrize("name", ["AdamW", "RMSprop", "Adagrad", "NAdam", "Adafactor"])
+def test_around_another_optimizer_the_noise_has_the_plain_bits(name: str) -> None:
+    plain, other = (
+        perturb(getattr(torch.optim, name)(parameters([24, (3, 4)]), lr=0.05), mu=0.1, sigma=0.1)
+        for _ in range(2)
+    )
+    graphs: list[Any] = []
+    run_both(plain, other, compiled(other, graphs), range(5))
+    assert same_bits(drivers_state(plain), drivers_state(other))
+    pairs = zip(snapshot(plain)["parameters"], snapshot(other)["parameters"], strict=True)
+    for p, q in pairs:
+        torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6)
+    assert all(graph.count(OPERATOR) == 1 for graph in graphs)
 
 
-@COMPILER
-@pytest.mark.usefixtures("_fresh_compiler")
-@pytest.mark.parametrize("variant", [{}, {"shared_multiplicative": True}], ids=str)
-def test_compiled_with_a_tensor_lr_the_orbits_are_the_same(variant: dict[str, Any]) -> None:
+@pytest.mark.parametrize("kind", ["mpgd", "adamw"])
+def test_a_learning_rate_that_is_a_tensor_compiles_once(kind: str) -> None:
     """Powers of a tensor may differ from Python's in the last bit; the orbits do not use them."""
-    lr = torch.tensor(LOUD["lr"], dtype=torch.float64)
-    settings = {"engine": "torch", **variant}
-    expected = ends([24, ()], settings, 6)
-    found = compiled_ends([24, ()], {**settings, "lr": lr}, 6, "aot_eager")
-    assert same_bits(found["state"], expected["state"])
-    for a, b in zip(found["parameters"], expected["parameters"], strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-6)
+    plain, other = (
+        make_optimizer(kind, parameters([24, ()]), lr=torch.tensor(0.05)) for _ in range(2)
+    )
+    graphs: list[Any] = []
+    run_both(plain, other, compiled(other, graphs), range(12), shrink)
+    assert len(graphs) == 1
+    assert same_bits(drivers_state(plain), drivers_state(other))
+    pairs = zip(snapshot(plain)["parameters"], snapshot(other)["parameters"], strict=True)
+    for p, q in pairs:
+        torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6)
+
+
+def test_what_changes_after_compiling_is_followed() -> None:
+    """A seed, noise where there was none, drivers that were not there, gradients that are not.
+
+    Drivers of a group that had none are made outside the graph, which breaks once.
+    """
+    ps, qs = (parameters([24, (3, 4), 5]) for _ in range(2))
+    plain, other = (
+        MPGD([{"params": x[:2], "sigma": 0.1}, {"params": x[2:]}], lr=0.05) for x in (ps, qs)
+    )
+    step = compiled(other, [], fullgraph=False)
+    changes: list[tuple[int, dict[str, Any]]] = [
+        (0, {}),
+        (0, {"seed": (3, "critic")}),
+        (1, {"sigma": 0.2}),
+        (0, {"mu": 0.1, "symmetric": True}),
+        (1, {"noise": SHARED, "mu": 0.1}),
+    ]
+    for k, (number, change) in enumerate(changes):
+        for optimizer, params in ((plain, ps), (other, qs)):
+            optimizer.param_groups[number].update(change)
+            set_gradients(params, k)
+            params[0].grad = None if k in (1, 3) else params[0].grad
+        plain.step()
+        step()
+        assert same_bits(snapshot(plain), snapshot(other)), change
+
+
+def test_a_wrong_setting_is_refused_before_anything_moves() -> None:
+    other = MPGD(parameters([24]), lr=0.05, sigma=0.1)
+    step = compiled(other, [])
+    set_gradients(other.param_groups[0]["params"], 0)
+    step()
+    before = snapshot(other)
+    for name, value in (("sigma", float("nan")), ("gamma", 2.0), ("lr", -1.0)):
+        kept = other.param_groups[0][name]
+        other.param_groups[0][name] = value
+        with pytest.raises(ValueError, match=f"{name} must lie in"):
+            step()
+        other.param_groups[0][name] = kept
+    assert same_bits(snapshot(other), before)
+
+
+@pytest.mark.parametrize("kind", ["mpgd", "adamw"])
+def test_stochastic_rounding_leaves_the_graph(kind: str) -> None:
+    plain, other = (
+        make_optimizer(kind, parameters([24, 7], torch.bfloat16), rounding="stochastic")
+        for _ in range(2)
+    )
+    run_both(plain, other, compiled(other, [], fullgraph=False), range(3))
+    assert same_bits(snapshot(plain), snapshot(other))
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="_untraced_step"):
+        compiled(other, [])()
 
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="inductor needs a C++ compiler")
-@pytest.mark.skipif(" " in torch.__file__, reason="inductor fails below a folder with a space")
 @pytest.mark.filterwarnings("default")  # inductor's own
-@pytest.mark.usefixtures("_fresh_compiler")
-def test_compiled_by_inductor_the_bits_are_the_same() -> None:
-    settings = {"engine": "torch"}
-    expected = ends([24], settings, 6)
-    assert same_bits(compiled_ends([24], settings, 6, "inductor"), expected)
+def test_compiled_by_inductor_the_noise_has_the_plain_bits() -> None:
+    plain, other = (make_optimizer("mpgd", parameters([24])) for _ in range(2))
+    run_both(plain, other, torch.compile(other.step, fullgraph=True), range(4))
+    assert same_bits(drivers_state(plain), drivers_state(other))
+    torch.testing.assert_close(*(snapshot(each)["parameters"][0] for each in (plain, other)))
 
 
-needs_numba = pytest.mark.skipif(not has_numba(), reason="the kernel needs numba: pip install it")
-AROUND: list[dict[str, Any]] = [
-    {},
-    {"symmetric": True, "shared_multiplicative": True, "signs": "product"},
-    {"mu": 0.0, "start": 2, "stop": 4},
-]
-
-
-def counted(found: list[Any]) -> Any:
-    """Return a compiler that keeps its graphs in ``found``."""
-
-    def compiler(graph: Any, inputs: Any) -> Any:
-        found.append(graph)
-        return aot_eager(graph, inputs)
-
-    return compiler
-
-
-def operators(graph: Any) -> list[str]:
-    """Return the calls in a graph that compute something."""
-    names = [str(node.target) for node in graph.graph.nodes if node.op.startswith("call_")]
-    return [name for name in names if "grad_enabled" not in name]
-
-
-@needs_numba
-@COMPILER
-@pytest.mark.usefixtures("_fresh_compiler")
-@pytest.mark.parametrize("variant", [*AROUND, {"maximize": True}], ids=str)
-def test_before_a_kernel_the_step_is_one_operator_for_all_learning_rates(
-    variant: dict[str, Any],
-) -> None:
-    """A first change compiles again, when the compiler learns that the number changes; no other."""
-    shapes = [24, 1025, (), (0,), (3, 4)]
-    plain, compiled = (MPGD(parameters(shapes), **{**LOUD, **variant}) for _ in range(2))
-    graphs: list[Any] = []
-    counts: list[int] = []
-    step = torch.compile(compiled.step, backend=counted(graphs), fullgraph=True)
-    for k in range(6):
-        for optimizer in (plain, compiled):
-            optimizer.param_groups[0]["lr"] = 0.05 / (k + 1)
-            set_gradients(optimizer.param_groups[0]["params"], k)
-        plain.step()
-        step()
-        counts.append(len(graphs))
-    assert same_bits(core(compiled), core(plain))
-    assert counts[1:] == [counts[1]] * 5
-    called = [operators(graph) for graph in graphs if operators(graph)]
-    assert called == [["mpgd.step_group.default"]] * 2
-    compiled.param_groups[0]["lr"] = 0.0
-    step()
-    assert same_bits(core(compiled), core(plain))
-
-
-@needs_numba
-@COMPILER
-@pytest.mark.usefixtures("_fresh_compiler")
-def test_before_a_kernel_a_tensor_lr_is_the_float() -> None:
-    lr = torch.tensor(LOUD["lr"], dtype=torch.float64)
-    found = compiled_ends([24, ()], {"lr": lr}, 6, "aot_eager")
-    assert same_bits(found, ends([24, ()], {}, 6))
-
-
-@needs_numba
-@COMPILER
-@pytest.mark.usefixtures("_fresh_compiler")
-@pytest.mark.parametrize("variant", AROUND, ids=str)
-def test_a_compiled_step_around_another_optimizer_has_the_plain_bits(
-    variant: dict[str, Any],
-) -> None:
-    """All is one graph, and the perturbation one operator in it."""
-
-    def made() -> torch.optim.Optimizer:
-        inner = torch.optim.SGD(parameters([24, (3, 4)]), lr=0.05, momentum=0.9)
-        return perturb(inner, **{"mu": 0.1, "sigma": 0.2, **variant})
-
-    plain, compiled = made(), made()
-    graphs: list[Any] = []
-    step = torch.compile(compiled.step, backend=counted(graphs), fullgraph=True)
-    for k in range(5):
-        for optimizer in (plain, compiled):
-            set_gradients(optimizer.param_groups[0]["params"], k)
-        plain.step()
-        step()
-        assert len(graphs) <= 2  # the first step makes AdamW's state and SGD's buffers
-    found, expected = (snapshot(each) for each in (compiled, plain))
-    assert same_bits(found["state"], expected["state"])
-    assert same_bits(found["parameters"], expected["parameters"])
-    assert all(operators(graph).count("mpgd.step_group.default") == 1 for graph in graphs)
-
-
-@needs_numba
 def test_the_operator_declares_what_it_changes() -> None:
-    optimizer = MPGD(parameters([24, (3, 4)]), **LOUD, shared_multiplicative=True)
+    optimizer = make_optimizer("mpgd", parameters([24, (3, 4)]), noise=SHARED)
     params = optimizer.param_groups[0]["params"]
-    states = [optimizer.state[p] for p in params]
+    states = [optimizer._orbits[p] for p in params]  # type: ignore[attr-defined]
     arguments = (
         [p.detach() for p in params],
-        [torch.ones_like(p) for p in params],
         [state["additive"] for state in states],
         [state["step"] for state in states],
-        [state["key"] for state in states],
         [states[0]["shared_step"], states[0]["shared"]],
-        [],
-        [],
-        [0, 0],
         None,
-        optimizer._number,
+        [0, 1],
+        [0b10, 0b10],  # additive
+        0b11,
+        optimizer._number,  # type: ignore[attr-defined]
         0,
     )
-    torch.library.opcheck(step_group, arguments, test_utils=("test_schema", "test_faketensor"))
+    torch.library.opcheck(displace_group, arguments, test_utils=("test_schema", "test_faketensor"))

@@ -1,4 +1,8 @@
-"""Two gloo processes on one machine, started by the test: DDP, FSDP2 and full batches."""
+"""Two gloo processes on one machine have the bits of one: DDP, FSDP, ZeRO, tensor parallelism.
+
+Every rank sees the same batches, or is given the same gradients, so that nothing but the cut tells
+two processes from one.
+"""
 
 from __future__ import annotations
 
@@ -7,55 +11,55 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed.checkpoint as dcp
 from torch import nn
-from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 
 import mpgd
-from tests.optim import workers
-from tests.optim.workers import (
-    SETTINGS,
+from mpgd import GaussianNoise
+from tests.optim import processes, workers
+from tests.optim.checkpoints import SHARED
+from tests.optim.processes import (
+    Job,
+    bare_net,
+    even_net,
+    gathered,
     in_two_processes,
-    make_optimizer,
+    odd_net,
     results,
-    same_bits,
-    snapshot,
     train_odd,
 )
+from tests.optim.workers import SETTINGS, make_optimizer, same_bits
 
-# a hang is a failure
-pytestmark = pytest.mark.timeout(120)
-
-
-OWN, SHARED = SETTINGS, {**SETTINGS, "shared_multiplicative": True, "symmetric": True}
-JOBS: list[tuple[str, int, dict[str, Any]]] = [
-    ("mpgd", 0, {"engine": "numba"}),
-    ("mpgd", 0, {"engine": "torch", "symmetric": True}),
-    ("mpgd", 0, {"foreach": True, "shared_multiplicative": True}),
-    ("mpgd", 0, {"noise": "gaussian"}),
-    ("mpgd", 1, {"engine": "numba"}),
-    ("mpgd", 1, {"foreach": True}),
-    ("adamw", 0, {}),
-    ("sgd", 1, {"engine": "torch"}),
+# a hang is a failure; torch's checkpointing still names parts of itself by deprecated ways
+pytestmark = [
+    pytest.mark.timeout(600),
+    pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning:torch.distributed"),
 ]
-ROUNDED: list[dict[str, Any]] = [
-    {"momentum": 0.9},
-    {"engine": "torch", "noise": "gaussian"},
-    {"foreach": True, "weight_decay": 0.1},
-    {"inner": "adamw"},
+JOBS: list[Job] = [
+    ("mpgd", {"engine": "cpu", "momentum": 0.9}),
+    ("mpgd", {"engine": "torch", "symmetric": True}),
+    ("mpgd", {"noise": SHARED}),
+    ("adamw", {"noise": GaussianNoise()}),
+    ("sgd", {}),
+    ("adagrad", {"engine": "torch"}),
 ]
 KINDS = ["mpgd", "adamw"]
+SAVED = [(kind, *both) for kind in KINDS for both in ((False, False), (True, False), (True, True))]
+COMPILED = [("mpgd", {}), ("sgd", {"engine": "torch"})]
 UNEVEN, EMPTY = [[9, 9, 4], [9, 2]], [[5, 5], []]
 TASKS: dict[str, tuple[Any, ...]] = {
-    "own": (workers.train_under_ddp, OWN),
-    "shared": (workers.train_under_ddp, SHARED),
-    "sharded": (workers.train_under_fsdp, JOBS),
-    "saved": (workers.save_from_two, KINDS),
-    "rounded": (workers.round_on_shards, ROUNDED),
-    "compiled": (workers.compile_on_shards, {**SETTINGS, "engine": "numba"}),
-    "uneven": (workers.full_batch_of_shards, UNEVEN, True),
-    "empty": (workers.full_batch_of_shards, EMPTY, True),
-    "group": (workers.full_batch_of_shards, UNEVEN, False),
+    "ddp": (processes.train_under, nn.parallel.DistributedDataParallel, JOBS),
+    "rows": (processes.train_under, processes.sharded, JOBS),
+    "columns": (processes.step_on_columns, JOBS),
+    "saved": (processes.save_and_resume, SAVED),
+    "broadcast": (processes.broadcast_whole, KINDS),
+    "swapped": (processes.swap_under_fsdp, KINDS),
+    "zero": (processes.partition,),
+    "flat": (processes.flatten, KINDS),
+    "rounded": (processes.round_on_shards, [*KINDS, "sgd"]),
+    "compiled": (processes.train_under, processes.sharded, COMPILED, True),
+    "uneven": (processes.full_batch_of_shards, UNEVEN, True),
+    "empty": (processes.full_batch_of_shards, EMPTY, True),
+    "group": (processes.full_batch_of_shards, UNEVEN, False),
 }
 
 
@@ -65,80 +69,91 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return in_two_processes(tmp_path_factory.mktemp("processes"), TASKS)
 
 
-@pytest.mark.parametrize(("name", "settings"), [("own", OWN), ("shared", SHARED)])
-def test_ranks_of_ddp_agree_whatever_their_global_seeds(
-    name: str, settings: dict[str, Any], folder: Path
-) -> None:
+def agreed(folder: Path, name: str) -> Any:
+    """Return what both ranks gave."""
     one, other = results(folder, name)
     assert same_bits(one, other)
-    model = workers.small_net()
-    alone = mpgd.MPGD(model.parameters(), **settings)
-    workers.train(model, alone, range(20))
-    single = snapshot(alone)
-    assert same_bits(one["state"], single["state"])
-    for a, b in zip(one["parameters"], single["parameters"], strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)  # gradients are summed in parts
+    return one
 
 
-def test_sharded_orbits_are_those_of_the_whole(folder: Path) -> None:
-    """FSDP2, rows and columns, uneven and empty shards: orbits in bits, parameters to rounding."""
-    both = results(folder, "sharded")
-    assert same_bits(both[0], both[1])
-    for (kind, axis, settings), found in zip(JOBS, both[0], strict=True):
-        model = workers.even_net() if axis else workers.odd_net()
+def alone(kind: str, steps: int = 6, net: Any = odd_net, **settings: Any) -> dict[str, Any]:
+    """Return what one process ends with."""
+    model = net()
+    optimizer = make_optimizer(kind, model.parameters(), **settings)
+    train_odd(model, optimizer, range(steps))
+    return gathered(optimizer)
+
+
+@pytest.mark.parametrize(("name", "jobs"), [("ddp", JOBS), ("rows", JOBS), ("compiled", COMPILED)])
+def test_training_on_two_ranks_has_the_bits_of_one(
+    name: str, jobs: list[Job], folder: Path
+) -> None:
+    for (kind, settings), found in zip(jobs, agreed(folder, name), strict=True):
+        assert same_bits(found, alone(kind, **settings)), (kind, settings)
+
+
+def test_columns_have_the_bits_of_the_whole(folder: Path) -> None:
+    found = iter(agreed(folder, "columns"))
+    for kind, settings in JOBS:
+        model = even_net()
         optimizer = make_optimizer(kind, model.parameters(), **settings)
-        train_odd(model, optimizer, range(15))
-        whole = workers.gathered(optimizer)
-        for number, values in whole["state"].items():
-            ours = found["state"][number]
-            assert values.keys() == ours.keys()
-            mine = mpgd.optim.wrapper.PREFIX if kind != "mpgd" else ""
-            for name in (name for name in values if name.startswith(mine)):
-                assert same_bits(ours[name], values[name]), (kind, axis, settings, name)
-        for a, b in zip(found["parameters"], whole["parameters"], strict=True):
-            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+        processes.given_steps(list(model.parameters()), optimizer, range(6))
+        whole = gathered(optimizer)
+        assert same_bits(next(found), whole), ("FSDP2", kind, settings)
+        assert same_bits(next(found), whole), ("tensor parallel", kind, settings)
 
 
-def test_a_compiled_step_on_shards_has_the_plain_bits(folder: Path) -> None:
-    for plain, compiled in results(folder, "compiled"):
-        assert same_bits(plain, compiled)
-
-
-def test_halves_on_shards_are_rounded_as_the_whole(folder: Path) -> None:
-    """Bits: gradients are given, so that nothing but the cut tells the runs apart."""
-    both = results(folder, "rounded")
-    assert same_bits(both[0], both[1])
-    for settings, found in zip(ROUNDED, both[0], strict=True):
-        whole = workers.rounded_ends(settings, lambda x, axis: x)
-        for ours, expected in zip(found, whole, strict=True):
-            assert same_bits(ours, expected.detach()), settings
-
-
-# torch's checkpointing still names parts of itself by deprecated ways
-@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning:torch.distributed")
-def test_a_run_on_two_processes_resumes_on_two_and_on_one(folder: Path) -> None:
-    both = results(folder, "saved")
-    assert same_bits(both[0], both[1])
-    for kind, (at_save, end, again) in zip(KINDS, both[0], strict=True):
-        assert same_bits(again, end)
-        model = workers.odd_net()
+def test_a_run_on_two_ranks_resumes_on_two_and_on_one(folder: Path) -> None:
+    """In the bits of one process that never stopped; with a group without noise, and flattened."""
+    for (kind, plain, flatten), ends in zip(SAVED, agreed(folder, "saved"), strict=True):
+        whole, model = odd_net(), odd_net()
+        never_stopped, optimizer = (processes.grouped(kind, m, plain) for m in (whole, model))
+        train_odd(whole, never_stopped, range(8))
+        place = str(folder / f"{kind} {plain} {flatten}")
         with torch.no_grad():
             for p in model.parameters():
                 p.zero_()
-        optimizer = make_optimizer(kind, model.parameters())
-        weights, state = get_state_dict(model, optimizer)
-        content = {"model": weights, "optimizer": state}
-        dcp.load(content, checkpoint_id=folder / kind, no_dist=True)
-        set_state_dict(model, optimizer, model_state_dict=weights, optim_state_dict=state)
-        assert same_bits(workers.gathered(optimizer), at_save)
-        train_odd(model, optimizer, range(10, 25))
-        found = workers.gathered(optimizer)
-        prefix = mpgd.optim.wrapper.PREFIX if kind != "mpgd" else ""
-        for number, values in end["state"].items():
-            for name in (name for name in values if name.startswith(prefix)):
-                assert same_bits(found["state"][number][name], values[name])
-        for a, b in zip(found["parameters"], end["parameters"], strict=True):
-            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+        processes.load_whole(model, optimizer, place, flatten, no_dist=True)
+        train_odd(model, optimizer, range(4, 8))
+        expected = gathered(never_stopped)
+        for found in (*ends, gathered(optimizer)):
+            assert same_bits(found, expected), (kind, plain, flatten)
+
+
+@pytest.mark.parametrize(("name", "steps"), [("broadcast", 8), ("swapped", 6)])
+def test_a_broadcast_state_and_replaced_parameters_go_on(
+    name: str, steps: int, folder: Path
+) -> None:
+    for kind, found in zip(KINDS, agreed(folder, name), strict=True):
+        expected = alone(kind, steps, symmetric=True)
+        for end in found if name == "broadcast" else [found]:
+            assert same_bits(end, expected), kind
+
+
+def test_under_zero_the_bits_are_those_of_one_process(folder: Path) -> None:
+    for kind, (whole, resumed) in agreed(folder, "zero").items():
+        assert same_bits(resumed, whole)
+        assert same_bits(whole, alone(kind, 8)["parameters"])
+
+
+def test_under_fsdp1_the_noise_is_that_of_one_process(folder: Path) -> None:
+    one, other = results(folder, "flat")
+    errors = one.pop("errors"), other.pop("errors")  # each names the shape of its own part
+    assert same_bits(one, other)
+    for key, found in one.items():
+        kind, net = key.split()
+        end = alone(kind, net=bare_net if net == "bare" else odd_net, symmetric=True)
+        assert same_bits(found, end["parameters"]), key
+    for mixed, unnumbered in errors:
+        assert "holds 6 tensors" in mixed
+        assert "wrap the model with use_orig_params=True" in mixed
+        assert "number_parameters(model) on the wrapped model" in unnumbered
+
+
+def test_halves_on_shards_are_rounded_as_the_whole(folder: Path) -> None:
+    for kind, found in zip(TASKS["rounded"][1], agreed(folder, "rounded"), strict=True):
+        whole = processes.rounded_ends(kind, lambda x, axis: x)
+        assert same_bits(found, [x.detach() for x in whole]), kind
 
 
 @pytest.mark.parametrize(
@@ -148,9 +163,7 @@ def test_full_batches_of_two_processes_are_one_big_batch(
     name: str, sizes: list[list[int]], folder: Path
 ) -> None:
     """Ranks with different numbers of examples and of batches, one of them with none."""
-    one, other = results(folder, name)
-    assert same_bits(one, other)
-    losses, gradients, parameters = one
+    losses, gradients, parameters = agreed(folder, name)
     model = workers.small_net(dtype=torch.float64)
     inputs, targets = (x.double() for x in workers.batch(0, size=sum(map(sum, sizes))))
     optimizer = mpgd.MPGD(model.parameters(), **SETTINGS)

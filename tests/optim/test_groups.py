@@ -1,18 +1,26 @@
-"""Groups for the usual wishes, and the size of the perturbation against measured ones."""
+"""Groups with settings of their own, groups for the usual wishes, and the recipe."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
 import torch
-from scipy.stats import binom, chi2, kstest
-from torch import Tensor, nn
+from torch import nn
 
-import mpgd
-from mpgd import MPGD, ChaoticNoise, StableLaw, ThalerMap, param_groups, perturbation_sizes
-from tests.conftest import LEVEL
+from mpgd import MPGD, ChaoticNoise, GaussianNoise, param_groups, perturb, perturbation_sizes
+from mpgd.optim.settings import PREFIX
+from tests.optim.descents import (
+    KINDS,
+    LOUD,
+    SHARED,
+    drivers,
+    flat,
+    made,
+    orbits,
+    parameters,
+)
+from tests.optim.workers import run, same_bits, snapshot
 
 
 def net() -> nn.Sequential:
@@ -25,13 +33,102 @@ def names(group: dict[str, Any]) -> list[str]:
     return [name for name, _ in group["params"]]
 
 
+def named(kind: str, keywords: dict[str, Any]) -> dict[str, Any]:
+    """Return keywords as a group of this kind of optimizer has them."""
+    prefix = "" if kind == "mpgd" else PREFIX
+    return {k if k == "lr" else prefix + k: v for k, v in keywords.items()}
+
+
+# --- settings of groups ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_group_has_its_own_settings(kind: str) -> None:
+    """Each group moves as it would alone, given the ordinals of its parameters."""
+    own: list[dict[str, Any]] = [
+        {"mu": 0.1, "sigma": 0.0, "gamma": 0.55},
+        {"mu": 0.0, "sigma": 0.3, "beta": -1.0, "start": 2},
+        {"mu": 0.0, "sigma": 0.0},
+        {"gamma": (0.6, 0.8), "beta": (0.0, 1.0), "stop": 3, "symmetric": True, "lr": 0.2},
+        {"noise": GaussianNoise(), "beta": 0.0, "seed": 9, "engine": "torch"},
+    ]
+
+    def make(settings: list[dict[str, Any]]) -> Any:
+        pairs = zip(parameters([20] * 5), settings, strict=True)
+        return made(kind, [{"params": [p], **named(kind, each)} for p, each in pairs])
+
+    optimizer = make(own)
+    run(optimizer, 6)
+    for number in range(5):
+        quiet = {"mu": 0.0, "sigma": 0.0}
+        alone = make([each if n == number else quiet for n, each in enumerate(own)])
+        run(alone, 6)
+        one, other = flat(optimizer)[number], flat(alone)[number]
+        assert same_bits(one.detach(), other.detach())
+        assert same_bits(optimizer._orbits.get(one, {}), alone._orbits.get(other, {}))
+    assert flat(optimizer)[2] not in optimizer._orbits
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_group_added_later_is_that_of_the_constructor_and_leaves_the_others_alone(
+    kind: str,
+) -> None:
+    whole = made(kind, [{"params": [p]} for p in parameters([400, 300])])
+    optimizer = made(kind, parameters([400]))
+    optimizer.add_param_group({"params": parameters([400, 300])[1:]})
+    for each in (whole, optimizer):
+        run(each, 3)
+    assert same_bits(snapshot(optimizer), snapshot(whole))
+    words = orbits(optimizer)
+    optimizer.add_param_group({"params": parameters([5]), **named(kind, {"sigma": 0.9})})
+    assert same_bits(orbits(optimizer), words)
+    assert optimizer.param_groups[2][optimizer._prefix + "sigma"] == 0.9
+    assert optimizer.param_groups[2][optimizer._prefix + "mu"] == LOUD["mu"]
+    assert optimizer.param_groups[2]["lr"] == LOUD["lr"]
+    assert int(drivers(optimizer, 2)["step"]) == 0
+    assert [int(drivers(optimizer, k)["ordinal"]) for k in range(3)] == [0, 1, 2]
+    before = snapshot(optimizer)
+    with pytest.raises(ValueError, match="some parameters appear in more than one parameter group"):
+        optimizer.add_param_group({"params": flat(optimizer)[:1]})
+    assert same_bits(snapshot(optimizer), before)
+
+
+def test_a_group_added_later_shares_the_scalar_driver() -> None:
+    optimizer = made("mpgd", parameters([()], torch.float64), noise=SHARED, sigma=0.0)
+    run(optimizer, 3)
+    late = nn.Parameter(torch.ones((), dtype=torch.float64))
+    optimizer.add_param_group({"params": [late]})
+    first = flat(optimizer)[0]
+    for _ in range(5):
+        before = first.detach().clone(), late.detach().clone()
+        first.grad, late.grad = torch.zeros_like(first), torch.zeros_like(late)
+        optimizer.step()
+        ratios = [float(x.detach() / y) for x, y in zip((first, late), before, strict=True)]
+        assert ratios[0] == pytest.approx(ratios[1], rel=1e-14)
+        assert ratios[0] != 1.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_group_says_force_where_the_default_says_sigma_and_the_other_way_round(kind: str) -> None:
+    groups = [{"params": [p]} for p in parameters([3, 3, 3])]
+    groups[1] |= named(kind, {"force": 0.4})
+    groups[2] |= named(kind, {"decay": 0.3})
+    optimizer = made(kind, groups)
+    sizes = [[s.mu > 0, *s.exponents] for s in optimizer._ready()]
+    assert sizes == [[True, 0.6, 0.6], [True, 0.6, 1.0], [True, 1.0, 0.6]]
+    other = made(kind, [groups[0] | named(kind, {"sigma": 0.1})], sigma=0.0, force=0.4)
+    assert other.param_groups[0][other._prefix + "force"] is None
+
+
+# --- groups for the usual wishes ---------------------------------------------------------------
+
+
 def test_choices_by_name_and_by_function() -> None:
     model = net()
     everything = [name for name, _ in model.named_parameters()]
-    [group] = param_groups(model, mu=0.1, sigma=0.2)
+    [group] = param_groups(model, mu=0.1, sigma=0.2, momentum=0.9, lr=0.5)
     assert names(group) == everything
-    assert group["mu"] == 0.1
-    assert group["sigma"] == 0.2
+    assert (group["mu"], group["sigma"], group["momentum"]) == (0.1, 0.2, 0.9)
     inside, outside = param_groups(model, perturb="first", sigma=0.2)
     assert names(inside) == ["0.weight", "0.bias"]
     assert names(inside) + names(outside) == everything
@@ -40,12 +137,8 @@ def test_choices_by_name_and_by_function() -> None:
     assert names(outside) == ["0.bias", "1.weight", "1.bias", "3.bias", "4.bias"]
     inside, outside = param_groups(model, lambda name, p: name.startswith("4"), mu=0.3)
     assert names(inside) == ["4.weight", "4.bias"]
-    assert (outside["mu"], outside["sigma"]) == (0.0, 0.0)
-
-
-def test_the_first_layer_is_found_inside_nested_modules() -> None:
-    model = nn.ModuleDict({"body": nn.Sequential(nn.Flatten(), nn.Linear(4, 2)), "head": net()})
-    inside, _ = param_groups(model, perturb="first", mu=0.1)
+    nested = nn.ModuleDict({"body": nn.Sequential(nn.Flatten(), nn.Linear(4, 2)), "head": net()})
+    inside, _ = param_groups(nested, perturb="first", mu=0.1)
     assert names(inside) == ["body.1.weight", "body.1.bias"]
 
 
@@ -53,17 +146,16 @@ def test_the_first_layer_is_found_inside_nested_modules() -> None:
 def test_the_rest_is_plain_even_where_the_defaults_perturb(wrapped: bool) -> None:
     model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 1))
     groups = param_groups(model, perturb="first", wrapped=wrapped, gamma=0.7, mu=0.5)
-    if wrapped:
-        optimizer: Any = mpgd.perturb(torch.optim.AdamW(groups, lr=0.1), sigma=0.2)
-    else:
-        optimizer = MPGD(groups, lr=0.1, sigma=0.2)
-    prefix = "perturbation." if wrapped else ""
-    assert [g[prefix + "gamma"] for g in optimizer.param_groups] == [0.7, 0.6]
-    assert [g[prefix + "sigma"] for g in optimizer.param_groups] == [0.2, 0.0]
-    state = optimizer.state_dict()["state"]
-    assert sum(any("additive" in key for key in values) for values in state.values()) == 2
-    model(torch.ones(2, 4)).sum().backward()
-    optimizer.step()
+    given: dict[str, Any] = {"sigma": 0.2}
+    optimizer = (
+        perturb(torch.optim.AdamW(groups, lr=0.1), **given)
+        if wrapped
+        else MPGD(groups, lr=0.1, **given)
+    )
+    assert [g[optimizer._prefix + "gamma"] for g in optimizer.param_groups] == [0.7, 0.6]
+    assert [s.additive > 0 for s in perturbation_sizes(optimizer)] == [True, False]
+    assert len(optimizer._orbits) == 2
+    run(optimizer, 1)
 
 
 def test_choices_that_make_no_sense_are_refused() -> None:
@@ -76,104 +168,70 @@ def test_choices_that_make_no_sense_are_refused() -> None:
         param_groups(nn.ReLU(), perturb="first", mu=0.1)
 
 
-# --- sizes -------------------------------------------------------------------------------------
+# --- the recipe: strength and steps ------------------------------------------------------------
+
+RECIPES: list[dict[str, Any]] = [
+    {},
+    {"gamma": 0.75, "symmetric": True},
+    {"noise": ChaoticNoise(0.7, longest=20)},
+    {"start": 100},
+    {"stop": 300},
+]
 
 
-def moves(size: int, **settings: Any) -> tuple[Tensor, Any]:
-    """Return one step's perturbation of ones without a gradient, and its announced size."""
-    p = nn.Parameter(torch.ones(size, dtype=torch.float64))
-    p.grad = torch.zeros_like(p)
-    optimizer = MPGD([p], lr=0.3, **settings)
-    [announced] = perturbation_sizes(optimizer)
-    optimizer.step()
-    return p.detach() - 1.0, announced
-
-
-@pytest.mark.parametrize("symmetric", [False, True])
-@pytest.mark.parametrize("term", ["mu", "sigma"])
-def test_chaotic_sizes_are_the_measured_root_mean_square(term: str, symmetric: bool) -> None:
-    """Elements are independent, and v^2 has two values: the count of bursts is binomial."""
-    gamma, size = 0.65, 200_000
-    found, announced = moves(size, gamma=gamma, symmetric=symmetric, **{term: 0.2})
-    name, other = ("multiplicative", "additive")[:: 1 if term == "mu" else -1]
-    expected = getattr(announced, name)
-    assert getattr(announced, other) == 0.0
-    noise, scale = ChaoticNoise(gamma), 0.2 * 0.3**gamma
-    assert expected == pytest.approx(
-        scale * math.sqrt(noise.variance * (2 if symmetric else 1)), rel=1e-13
+@pytest.mark.parametrize("given", RECIPES, ids=str)
+@pytest.mark.parametrize("lr", [0.5, 1e-3])
+@pytest.mark.parametrize("wraps", [False, True], ids=["mpgd", "perturb"])
+def test_the_strength_is_the_relative_push(wraps: bool, lr: float, given: dict[str, Any]) -> None:
+    """Of every group, whatever its weights, the step size, the noise and the window are."""
+    groups = [{"params": parameters([50])}, {"params": [nn.Parameter(torch.full((9,), 1e-3))]}]
+    recipe: dict[str, Any] = {"strength": 0.2, "steps": 1000, **given}
+    optimizer = (
+        perturb(torch.optim.AdamW(groups, lr=lr), **recipe) if wraps else MPGD(groups, lr, **recipe)
     )
-    if symmetric:
-        # Var of the mean square is at most E d^4 / n <= 16 c1^4 / n: eight deviations
-        slack = 8 * math.sqrt(16 * noise.burst_value**4 / size) * scale**2
-        assert abs(float(found.square().mean()) - expected**2) < slack < 0.2 * expected**2
-        return
-    bursts = int((found.abs() > 1.01 * scale * abs(noise.laminar_value)).sum())
-    law = binom(size, ThalerMap(gamma).burst_probability)
-    assert 2 * min(law.cdf(bursts), law.sf(bursts - 1)) > LEVEL
-    twin = binom(size, ThalerMap(gamma - 0.02).burst_probability)
-    assert 2 * min(twin.cdf(bursts), twin.sf(bursts - 1)) < LEVEL
-    laminar, burst = (scale * v for v in (noise.laminar_value, noise.burst_value))
-    by_count = ((size - bursts) * laminar**2 + bursts * burst**2) / size
-    assert float(found.square().mean()) == pytest.approx(by_count, rel=1e-9)
-    assert float(found.square().mean().sqrt()) == pytest.approx(expected, rel=0.02)
+    for size in perturbation_sizes(optimizer, steps=1000):
+        assert size.relative == pytest.approx(0.2, rel=1e-12)
+    for group in optimizer.param_groups:
+        assert group[optimizer._prefix + "stop"] == given.get("stop", 750)
+        assert group[optimizer._prefix + "force"] > 0
 
 
-@pytest.mark.parametrize(
-    ("settings", "power"),
-    [({"symmetric": False}, 0.6), ({"symmetric": True}, 0.6), ({"scaling": "langevin"}, 0.5)],
-    ids=str,
-)
-def test_gaussian_sizes_are_the_measured_root_mean_square(
-    settings: dict[str, Any], power: float
-) -> None:
-    found, announced = moves(100_000, noise="gaussian", sigma=0.2, **settings)
-    law, total = chi2(len(found)), float(found.square().sum())
-
-    def p_value(size: float) -> float:
-        return 2 * min(law.cdf(total / size**2), law.sf(total / size**2))
-
-    assert p_value(announced.additive) > LEVEL
-    assert p_value(1.03 * announced.additive) < LEVEL
-    variance = 1.0 if "scaling" in settings else ChaoticNoise(0.6).variance
-    twice = 2.0 if settings.get("symmetric") else 1.0
-    assert announced.additive == pytest.approx(0.2 * 0.3**power * math.sqrt(variance * twice))
-
-
-@pytest.mark.parametrize("symmetric", [False, True])
-def test_stable_sizes_are_the_scale_of_the_law(symmetric: bool) -> None:
-    beta = 0.5
-    found, announced = moves(4000, noise="stable", sigma=0.2, beta=beta, symmetric=symmetric)
-    assert announced.additive == pytest.approx(0.2 * 0.3**0.6 * (2**0.6 if symmetric else 1.0))
-    skew = 0.0 if symmetric else beta
-    values = found.numpy() / announced.additive
-    assert kstest(values, StableLaw(1 / 0.6, skew).cdf).pvalue > LEVEL
-    assert kstest(1.25 * values, StableLaw(1 / 0.6, skew).cdf).pvalue < LEVEL
-
-
-def test_sizes_follow_groups_and_schedules() -> None:
+def test_the_recipe_leaves_groups_with_a_size_of_their_own_alone() -> None:
     model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 1))
-    settings: dict[str, Any] = {"mu": 0.1, "sigma": 0.2, "gamma": (0.6, 0.7)}
-    own, inner = (param_groups(model, "first", wrapped=w, **settings) for w in (False, True))
-    for optimizer in (
-        MPGD(own, lr=0.5),
-        mpgd.perturb(torch.optim.AdamW(inner, lr=0.5)),
-    ):
-        for lr in (0.5, 0.25, torch.tensor(0.125), 0.0):
-            for group in optimizer.param_groups:
-                group["lr"] = lr
-            first, rest = perturbation_sizes(optimizer)
-            eta = float(lr)
-            assert (rest.multiplicative, rest.additive, rest.step_size) == (0.0, 0.0, eta)
-            expected = [
-                size * eta**gamma * math.sqrt(ChaoticNoise(gamma).variance)
-                for size, gamma in ((0.1, 0.6), (0.2, 0.7))
-            ]
-            assert [first.multiplicative, first.additive] == pytest.approx(expected, rel=1e-13)
-    plain = torch.optim.SGD(model.parameters(), lr=0.5)
-    assert perturbation_sizes(plain) == [mpgd.optim.PerturbationSize(0.0, 0.0, 0.5)]
+    groups = param_groups(model, "first", force=0.01)
+    groups.append({"params": [("late", *parameters([5]))]})
+    optimizer = MPGD(groups, 0.1, strength=0.3, steps=100)
+    assert [g["force"] for g in optimizer.param_groups[:2]] == [0.01, None]
+    sizes = perturbation_sizes(optimizer, steps=100)
+    assert sizes[1].additive == 0.0
+    assert sizes[2].relative == pytest.approx(0.3)
 
 
-def test_a_misspelt_setting_is_named() -> None:
-    with pytest.raises(ValueError, match="MPGD has no setting 'sigmaa'; did you mean 'sigma'"):
-        param_groups(net(), sigmaa=0.1)
-    assert param_groups(net(), sigma=0.1, lr=0.5, momentum=0.9)[0]["momentum"] == 0.9
+def test_recipes_that_make_no_sense_are_refused() -> None:
+    def make(**given: Any) -> Any:
+        return MPGD(parameters([3]), **{"lr": 0.1, **given})
+
+    with pytest.raises(ValueError, match="strength and steps are given together, got strength=0"):
+        make(strength=0.2)
+    with pytest.raises(ValueError, match=r"given together, got .*steps=100"):
+        make(steps=100)
+    for name in ("sigma", "mu", "force", "decay"):
+        with pytest.raises(ValueError, match=f"strength sets the force, got {name}=0.1 too"):
+            make(strength=0.2, steps=100, **{name: 0.1})
+    with pytest.raises(ValueError, match=r"strength needs a noise with phases.*got noise=Gauss"):
+        make(strength=0.2, steps=100, noise=GaussianNoise())
+    with pytest.raises(ValueError, match=r"strength must lie in \[0, inf\), got -1"):
+        make(strength=-1.0, steps=100)
+    with pytest.raises(ValueError, match="steps must be an integer >= 1, got 0"):
+        make(strength=0.2, steps=0)
+    with pytest.raises(ValueError, match=r"strength compares .* at this lr, got lr=0.0 .* force"):
+        make(strength=0.2, steps=100, lr=0.0)
+    zeros = [nn.Parameter(torch.zeros(3))]
+    with pytest.raises(ValueError, match=r"weights of root mean square 0: give force"):
+        MPGD(zeros, 0.1, strength=0.2, steps=100)
+    inner = torch.optim.AdamW(parameters([3]))
+    before = snapshot(inner)
+    with pytest.raises(ValueError, match="given together"):
+        perturb(inner, strength=0.2)
+    assert same_bits(snapshot(inner), before)
+    assert type(inner) is torch.optim.AdamW

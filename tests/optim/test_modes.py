@@ -10,56 +10,41 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from mpgd import MPGD, full_batch, perturb
+from mpgd import MPGD, ChaoticNoise, GaussianNoise, full_batch
 from mpgd.noise.driver import make_driver
 from tests.noise.test_modes import MODES
-from tests.optim.descents import LOUD, PATHS, core, parameters
+from tests.optim.descents import KINDS, PATHS, SHARED, core, flat, made, parameters
 from tests.optim.workers import run, same_bits
 
 SETTINGS: list[dict[str, Any]] = [
-    {},
-    {"symmetric": True, "shared_multiplicative": True},
-    {"noise": "gaussian"},
-    {"longest": 6, "rounding": "stochastic"},
+    {"noise": SHARED, "symmetric": True},
+    {"noise": GaussianNoise()},
+    {"noise": ChaoticNoise(0.6, longest=6), "rounding": "stochastic"},
 ]
 SHAPES: Any = [7, (), (0,), (2, 3)]
 
 
-def made(wrapped: bool, settings: dict[str, Any], params: list[nn.Parameter]) -> Any:
-    given = {**LOUD, **settings}
-    lr = given.pop("lr")
-    if not wrapped:
-        return MPGD(params, lr=lr, **given)
-    given.pop("foreach", None)
-    return perturb(torch.optim.SGD(params, lr=lr), **given)
-
-
 @pytest.mark.parametrize("mode", ["meta", "inference"])
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
-@pytest.mark.parametrize("wrapped", [False, True], ids=["mpgd", "perturb"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_state_made_in_a_mode_is_the_plain_one(
-    mode: str, settings: dict[str, Any], wrapped: bool
+    mode: str, settings: dict[str, Any], kind: str
 ) -> None:
-    plain = made(wrapped, settings, parameters(SHAPES))
-    params = parameters(SHAPES)
+    plain, params = made(kind, parameters(SHAPES), **settings), parameters(SHAPES)
     with MODES[mode]():
-        optimizer = made(wrapped, settings, params)
-    for p in params:
-        for value in optimizer.state[p].values():
-            assert value.device.type == "cpu"
-            assert not value.is_inference()
-    run(plain, 4)
-    run(optimizer, 4)
+        optimizer = made(kind, params, **settings)
+    for state in optimizer._orbits.values():
+        assert all(x.device.type == "cpu" and not x.is_inference() for x in state.values())
+    for each in (plain, optimizer):
+        run(each, 4)
     assert same_bits(core(optimizer), core(plain))
 
 
 @pytest.mark.parametrize("path", PATHS, ids=str)
 def test_a_default_device_changes_no_step(path: dict[str, Any]) -> None:
-    plain, optimizer = (
-        made(False, {**path, "shared_multiplicative": True}, parameters(SHAPES)) for _ in range(2)
-    )
-    for o in (plain, optimizer):
-        run(o, 1)  # leaves gradients
+    plain, optimizer = (made("mpgd", parameters(SHAPES), noise=SHARED, **path) for _ in range(2))
+    for each in (plain, optimizer):
+        run(each, 1)  # leaves gradients
     plain.step()
     with torch.device("meta"):
         optimizer.step()
@@ -68,7 +53,7 @@ def test_a_default_device_changes_no_step(path: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("mode", ["meta", "inference"])
 def test_a_state_loaded_in_a_mode_is_the_plain_one(mode: str) -> None:
-    plain, optimizer = (made(False, {}, parameters(SHAPES)) for _ in range(2))
+    plain, optimizer = (made("mpgd", parameters(SHAPES)) for _ in range(2))
     run(plain, 3)
     saved = deepcopy(plain.state_dict())
     for values in saved["state"].values():
@@ -76,12 +61,10 @@ def test_a_state_loaded_in_a_mode_is_the_plain_one(mode: str) -> None:
     with MODES[mode]():
         optimizer.load_state_dict(saved)
     with torch.no_grad():
-        for p, q in zip(
-            optimizer.param_groups[0]["params"], plain.param_groups[0]["params"], strict=True
-        ):
+        for p, q in zip(flat(optimizer), flat(plain), strict=True):
             p.copy_(q)
-    for o in (plain, optimizer):
-        run(o, 3, first=3)
+    for each in (plain, optimizer):
+        run(each, 3, first=3)
     assert same_bits(core(optimizer), core(plain))
 
 
@@ -89,12 +72,13 @@ def test_an_optimizer_among_fake_tensors_leaves_the_next_one_alone() -> None:
     make_driver.cache_clear()
     with FakeTensorMode():
         MPGD(nn.Linear(3, 2).parameters(), lr=0.1, sigma=0.01, gamma=0.61)
-    first = MPGD(parameters([5]), lr=0.1, sigma=0.01, gamma=0.61, engine="torch")
-    make_driver.cache_clear()
-    second = MPGD(parameters([5]), lr=0.1, sigma=0.01, gamma=0.61, engine="torch")
-    run(first, 3)
-    run(second, 3)
-    assert same_bits(core(first), core(second))
+    ends = []
+    for _ in range(2):
+        optimizer = MPGD(parameters([5]), lr=0.1, sigma=0.01, gamma=0.61, engine="torch")
+        run(optimizer, 3)
+        ends.append(core(optimizer))
+        make_driver.cache_clear()
+    assert same_bits(*ends)
 
 
 def test_a_full_batch_does_not_follow_the_default_device() -> None:

@@ -34,25 +34,49 @@ TABLE = Path(__file__).with_name("oracle.json")
 
 
 def tail_and_density(alpha: float, beta: float, y: float) -> tuple[float, float]:
-    """Return P(X > y) and f(y) of the standard law at y >= 0."""
+    """Return P(X > y) and f(y) of the standard law (S1) at y >= 0."""
+    if alpha == 1 and y < 10:
+        return _at_one(beta, y)
     with mp.workdps(DIGITS + 14):
         a, y = mp.mpf(alpha), mp.mpf(y)
-        skew = beta * mp.tan(mp.pi * a / 2) if alpha < 2 else mp.mpf(0)
+        skew = beta * mp.tan(mp.pi * a / 2) if alpha not in (1, 2) else mp.mpf(0)
         centre, half_width = mp.atan(skew) / a, mp.pi / (2 * a)
-        low, high = centre - half_width, min(centre + half_width, mp.mpf(0) if y else mp.inf)
+        low = max(centre - half_width, -mp.pi)
+        high = min(centre + half_width, mp.mpf(0) if y else mp.pi)
+        if alpha == 1:  # t log t may grow along the ray, but y t is far ahead of it
+            skew, low, high = mp.mpf(0), -mp.pi / 2, mp.mpf(0)
+        turn = 2j * mp.mpf(beta) / mp.pi if alpha == 1 else mp.mpf(0)
         psi, cut = (low + high) / 2, DIGITS * mp.log(10)
         h = mp.pi * (high - low) / cut
         ray = mp.exp(1j * psi)
         wave, decay = 1j * ray * y, (1 - 1j * skew) * ray**a
-        v = -cut - mp.log(max(y, 1))
+        v = -cut / min(a, 1) - mp.log(max(y, 1))
         r, ra, tail, density = mp.exp(v), mp.exp(a * v), mp.mpf(0), mp.mpf(0)
         step, step_a = mp.exp(h), mp.exp(a * h)
-        while mp.re(wave * r + decay * ra) < 1.3 * cut:
-            value = mp.exp(-wave * r - decay * ra)
+        while True:
+            exponent = wave * r + decay * ra
+            if turn:
+                exponent += turn * r * ray * (mp.log(r) + 1j * psi)
+            if exponent.real > 1.3 * cut:
+                break
+            value = mp.exp(-exponent)
             tail += value.imag
             density += r * (ray * value).real
             r, ra = r * step, ra * step_a
         return float(0.5 + (psi + h * tail) / mp.pi), float(h * density / mp.pi)
+
+
+def _at_one(beta: float, y: float) -> tuple[float, float]:
+    """Return both at alpha = 1 by quadrature along the real line; slow for large y."""
+    with mp.workdps(DIGITS - 6):
+        b, y = mp.mpf(beta), mp.mpf(y)
+        pieces = [mp.mpf(k) / 8 for k in range(8 * 70)]
+
+        def wave(t: mp.mpf) -> mp.mpc:
+            return mp.exp(-t - 2j * b / mp.pi * t * mp.log(t) - 1j * t * y)
+
+        tail = mp.quad(lambda t: wave(t).imag / t, pieces) / mp.pi
+        return float(0.5 + tail), float(mp.quad(lambda t: wave(t).real, pieces) / mp.pi)
 
 
 def points(alpha: float, beta: float) -> list[float]:

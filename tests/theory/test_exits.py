@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.exits import Walkers, restarted, stationary
 
-from mpgd import ChaoticNoise, exit_rate
+from mpgd import ChaoticNoise, GaussianNoise, TelegraphNoise, exit_rate
+from mpgd.noise import PhaseNoise
 from mpgd.theory.phases.exits import ExitRate
 from mpgd.theory.phases.laminar import constants, phase_tail
 from mpgd.theory.phases.phase_kernel import Kernel, Recursion, chain
@@ -168,6 +170,71 @@ def test_the_quasi_stationary_law_is_left_as_it_is() -> None:
     after = law @ found.matrix
     np.testing.assert_allclose(after / after.sum(), law, atol=1e-10)
     assert law @ found.killed == pytest.approx(1.0 - after.sum(), abs=1e-10)
+
+
+# --- other noises, and the clock ---------------------------------------------------------------
+
+
+def telegraph(**change: Any) -> ExitRate:
+    given: dict[str, Any] = {"lr": 0.02, "force": 1.2, "noise": TelegraphNoise(20)} | change
+    return exit_rate(line, (-1.0, 1.0), **given)
+
+
+def test_one_run_of_a_telegraph_has_a_closed_form() -> None:
+    x, n = 0.0, 0
+    while x <= 1.0:
+        x, n = x - 0.02 * (x - 1.2), n + 1
+    expected = (1 - 1 / 40) ** (n - 1) / 40
+    assert telegraph(start=0.0).per_step == pytest.approx(expected, rel=1e-12)
+    assert telegraph(force=0.99).per_step < 1e-12
+    assert telegraph().levy == 0.0
+
+
+def test_noises_that_are_the_same_have_the_same_rate() -> None:
+    """A telegraph is a noise of geometric phases, and gamma is chaotic noise."""
+    same = PhaseNoise(0.95 ** np.arange(700))
+    assert telegraph().per_step == pytest.approx(telegraph(noise=same).per_step, rel=1e-9)
+    chaos = exit_rate(line, (-1.0, 1.0), lr=0.02, sigma=0.3, noise=ChaoticNoise(0.7))
+    assert chaos == rate()
+    by_force = exit_rate(line, (-1.0, 1.0), lr=0.02, force=chaos.force, noise=ChaoticNoise(0.7))
+    assert by_force.per_step == pytest.approx(chaos.per_step, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("noise", "force"), [(TelegraphNoise(10), 1.15), (ChaoticNoise(0.7, burst=False), 1.3)]
+)
+def test_rates_of_smooth_noises_are_those_of_walkers(noise: Any, force: float) -> None:
+    """5,000 exits, 25 a walker: 1.4 % of sampling; telegraph phases are independent exactly."""
+    theory = exit_rate(line, (-1.0, 1.0), lr=0.02, force=force, noise=noise)
+    walkers = Walkers(noise, line, 0.02, 0.02 * force / noise.laminar_value)
+    measured, _ = restarted(walkers, 200)
+    assert theory.per_step == pytest.approx(measured, rel=0.06)
+    assert 1.2 * theory.per_step != pytest.approx(measured, rel=0.06)
+
+
+def test_from_a_stationary_driver_long_phases_leave_more_often() -> None:
+    noise, steps = ChaoticNoise(0.7), 10_000
+    both = {"lr": 0.005, "sigma": 0.3, "gamma": 0.7}
+    theory = exit_rate(line, (-1.0, 1.0), **both, clock="stationary", steps=steps)
+    measured, _ = stationary(Walkers(noise, line, 0.005, 0.3 * 0.005**0.7), 8000, steps)
+    assert theory.per_step == pytest.approx(measured, rel=0.06)
+    assert rate(lr=0.005).per_step < 0.94 * theory.per_step
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        ({"noise": GaussianNoise()}, TypeError, "noise must have phases, as TelegraphNoise"),
+        ({"noise": None}, TypeError, "needs a noise or the gamma of chaotic noise"),
+        ({"gamma": 0.6}, ValueError, "says gamma, beta, longest and signs itself"),
+        ({"sigma": 0.3}, TypeError, "needs sigma or force, got sigma=0.3 and force=1.2"),
+        ({"clock": "wall"}, ValueError, "clock must be one of 'restart', 'stationary'"),
+        ({"clock": "stationary"}, TypeError, "steps must be an integer >= 1, got None"),
+    ],
+)
+def test_bad_noises_and_clocks(change: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        telegraph(**change)
 
 
 @pytest.mark.parametrize(

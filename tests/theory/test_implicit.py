@@ -100,7 +100,8 @@ def test_the_completed_coefficient_is_the_simulated_one(
 
 
 @pytest.mark.parametrize(
-    "noise", [ChaoticNoise(0.6, 0.5), ChaoticNoise(0.6, 0.5, "product", first_sign="positive")]
+    "noise",
+    [ChaoticNoise(0.6, 0.5), ChaoticNoise(0.6, 0.5, signs="product", first_sign="positive")],
 )
 @pytest.mark.parametrize("shared", [True, False])
 def test_the_symmetric_variant(noise: ChaoticNoise, shared: bool) -> None:
@@ -118,7 +119,7 @@ def test_the_symmetric_variant(noise: ChaoticNoise, shared: bool) -> None:
 @pytest.mark.parametrize("first_sign", ["drawn", "positive"])
 @pytest.mark.parametrize("shared", [True, False])
 def test_product_signs_have_a_mean_and_a_first_order(first_sign: str, shared: bool) -> None:
-    noise = ChaoticNoise(0.6, 0.5, "product", first_sign=first_sign)
+    noise = ChaoticNoise(0.6, 0.5, signs="product", first_sign=first_sign)
     case: Any = {"sigma0": 0.5, "noise": noise, "shared": shared, "with_mean": True}
     found = coefficient(**case)
     measured, stderr = simulated(1.0, 0.5, 0.5, shared, noise=noise)
@@ -238,9 +239,12 @@ def test_nothing_is_drawn_from_a_global_generator() -> None:
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"noise": ChaoticNoise(0.6, 0.5, "product")}, "hypothesis E v = 0 fails for .*'product'"),
+        (
+            {"noise": ChaoticNoise(0.6, 0.5, signs="product")},
+            "hypothesis E v = 0 fails for .*'product'",
+        ),
         ({"noise": ChaoticNoise(0.6, first_sign="positive")}, "E v = 0 fails .*'positive'"),
-        ({"noise": (ChaoticNoise(0.6), ChaoticNoise(0.6, -1, "product"))}, "E v = 0 fails"),
+        ({"noise": (ChaoticNoise(0.6), ChaoticNoise(0.6, -1, signs="product"))}, "E v = 0 fails"),
         ({"loss": lambda x: x**2}, r"scalar tensor, got \(2,\)"),
         ({"loss": lambda x: 3.0}, "scalar tensor, got float"),
         ({"loss": lambda x: x.detach().sum()}, "graph back to x"),
@@ -269,7 +273,10 @@ def test_other_noises_are_refused() -> None:
 
 @pytest.mark.parametrize(
     "noise",
-    [ChaoticNoise(0.6, 0.0, "product"), ChaoticNoise(0.6, 1.0, "product", first_sign="positive")],
+    [
+        ChaoticNoise(0.6, 0.0, signs="product"),
+        ChaoticNoise(0.6, 1.0, signs="product", first_sign="positive"),
+    ],
 )
 def test_signs_with_mean_zero_after_all_are_accepted(noise: ChaoticNoise) -> None:
     """At beta = 0 a product of signs is a fresh sign; at beta = 1 every sign is +1."""
@@ -279,7 +286,7 @@ def test_signs_with_mean_zero_after_all_are_accepted(noise: ChaoticNoise) -> Non
 
 
 def test_the_mean_of_capped_phases_is_not_guessed() -> None:
-    capped = ChaoticNoise(0.6, 0.0, "product", first_sign="positive", longest=50)
+    capped = ChaoticNoise(0.6, 0.0, signs="product", first_sign="positive", longest=50)
     with pytest.raises(ValueError, match=r"mean of noise with a longest phase .* got longest=50"):
         mean_values(capped, 5)
     assert not mean_values(ChaoticNoise(0.6, longest=50), 5).any()

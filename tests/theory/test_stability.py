@@ -51,7 +51,7 @@ def test_descent_in_a_phase_does_what_the_statements_say() -> None:
 def test_the_exponent_is_the_mean_logarithm_of_the_factors(
     beta: float, signs: str, longest: int | None, symmetric: bool
 ) -> None:
-    noise = ChaoticNoise(0.6, beta, signs, longest=longest)
+    noise = ChaoticNoise(0.6, beta, signs=signs, longest=longest)
     v = noise.path(400, (4000, 2), seed=1).numpy()
     values = v[..., 0] - v[..., 1] if symmetric else v[..., 0]
     each = np.log(np.abs(1.0 - 0.05 * 2.0 - 0.8 * 0.05**0.6 * values)).mean(axis=0)

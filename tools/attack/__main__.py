@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 
-from tools.attack import checkpoints, files, kills, memory, numbers, requests, tables
+from tools.attack import checkpoints, files, kills, memory, numbers, requests, sequences, tables
 
 Attack = Callable[[int], Iterable[str | None]]
 
@@ -15,6 +15,7 @@ ATTACKS: dict[str, Attack] = {
     "kills of a sweep": kills.attack,
     "damaged tables": tables.attack,
     "damaged checkpoints": checkpoints.attack,
+    "sequences of operations": sequences.attack,
     "memory cases": memory.attack,
     "hostile requests": requests.attack,
     "requests, memory flat": requests.flat,
@@ -31,7 +32,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="other damage: by default 0")
     asked = parser.parse_args()
     failed = 0
-    print(f"{'attack':<24}{'tries':>8}{'failures':>10}{'seconds':>9}", flush=True)
+    print(f"{'attack':<26}{'tries':>8}{'failures':>10}{'seconds':>9}", flush=True)
     for name, attack in ATTACKS.items():
         if asked.names and not any(word in name for word in asked.names):
             continue
@@ -39,7 +40,7 @@ def main() -> int:
         found = list(attack(asked.seed))
         wrong = [text for text in found if text is not None]
         seconds = time.perf_counter() - began
-        print(f"{name:<24}{len(found):>8,}{len(wrong):>10,}{seconds:>9.0f}", flush=True)
+        print(f"{name:<26}{len(found):>8,}{len(wrong):>10,}{seconds:>9.0f}", flush=True)
         for text in wrong[:SHOWN]:
             print(f"    {text}", flush=True)
         failed += len(wrong)

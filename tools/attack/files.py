@@ -21,7 +21,7 @@ from mpgd_lab.data.safe_archives import contents
 from mpgd_lab.data.sources import DataError
 from mpgd_lab.store import MAX_BYTES, Run, Store
 from tests.maps.test_tables import CHANGES, with_checksum
-from tests.mpgd_lab.data.test_archives import HOSTILE, SIZES
+from tests.mpgd_lab.data.test_safe_archives import HOSTILE, SIZES
 
 CAUGHT = (OSError, EOFError, zlib.error, zipfile.BadZipFile, tarfile.TarError)  # by `download`
 RUN = Run("noise", "paper", "fresh", {"gamma": 0.6}, seed=0)

@@ -7,7 +7,6 @@ from importlib import import_module
 import griffe
 
 from mpgd.optim.settings import DEFAULTS
-from mpgd.optim.torch_keywords import SGDS
 
 
 class Defaults(griffe.Extension):
@@ -20,8 +19,6 @@ class Defaults(griffe.Extension):
             prefix, _, name = default.partition(".")
             if prefix == "DEFAULTS":
                 parameter.default = repr(getattr(DEFAULTS, name))
-            elif default.startswith("SGDS["):
-                parameter.default = repr(SGDS[default[6:-2]])
 
     def on_attribute_instance(self, *, attr: griffe.Attribute, **kwargs: object) -> None:
         """Replace the default of one field of a dataclass."""

@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import jax.numpy as jnp
 from jax import Array
 
-from mpgd.jax.source import Noise, check_seed_or_array
+from mpgd.jax.pairs import Pair, make_key, seed_of
+from mpgd.jax.source import Noise, check_seed_or_array, noise
 from mpgd.jax.words import MOST_STEPS
 from mpgd.noise.force import check_force, effective_sizes
 from mpgd.parameters import (
@@ -27,6 +28,9 @@ Number: TypeAlias = (
 )  # a number for both noises, or (multiplicative, additive)
 LearningRate: TypeAlias = float | Array | Callable[[Array], Any]
 
+SeedLike: TypeAlias = int | Array | tuple[int | Array, int | str]  # a number, or (number, name)
+
+GAMMA, BETA = 0.6, 0.0  # the defaults
 ROUNDINGS: Final = ("nearest", "stochastic")
 TWIN: Final = 2  # drivers 0 and 1 have 2 and 3 as twins
 
@@ -45,48 +49,54 @@ class Settings:
     """The keywords of `mpgd.jax.mpgd`; an error names the keyword, the rule and the value."""
 
     learning_rate: LearningRate
-    mu: float
-    sigma: float
-    gamma: Number
-    beta: Number
-    symmetric: bool
-    signs: str
-    first_sign: str
-    shared_multiplicative: bool
-    start: int
-    stop: int | None
-    seed: int | Array
-    longest: int | None = None
     force: float | None = None
     decay: float | None = None
-    stream: int | str | None = None
+    sigma: float = 0.0
+    mu: float = 0.0
+    gamma: Number = GAMMA
+    beta: Number = BETA
+    symmetric: bool = False
+    noise: Noise | tuple[Noise, Noise] | None = None
+    start: int = 0
+    stop: int | None = None
+    seed: SeedLike = 0
     rounding: str = "nearest"
 
     def __post_init__(self) -> None:
         check_learning_rate(self.learning_rate)
         check_nonnegative("mu", self.mu)
         check_finite("sigma", self.sigma)
-        check_force(self._keywords)
         check_flag("symmetric", self.symmetric)
-        check_flag("shared_multiplicative", self.shared_multiplicative)
+        check_force(self._sizes, self.sources)
         start = check_integer("start", self.start, 0, MOST_STEPS)
         if self.stop is not None and check_integer("stop", self.stop, 0, MOST_STEPS) < start:
             raise ValueError(f"stop must not come before start, which is {start}, got {self.stop}")
-        check_seed_or_array(self.seed)
-        check_stream(self.stream)
         check_choice("rounding", self.rounding, ROUNDINGS)
-        _ = self.sources  # which checks the rest
+        _ = self.seed_key  # which checks the seed
 
     @property
-    def _keywords(self) -> dict[str, Any]:
-        names = ("mu", "sigma", "force", "decay")
-        return {"noise": "chaotic"} | {name: getattr(self, name) for name in names}
+    def _sizes(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("mu", "sigma", "force", "decay")}
+
+    @property
+    def seed_key(self) -> Pair:
+        """The key that all others come from."""
+        if not isinstance(self.seed, (tuple, list)):
+            return make_key(check_seed_or_array(self.seed))
+        if len(self.seed) != 2:
+            raise ValueError(f"seed must be a number or a pair (number, name), got {self.seed!r}")
+        return make_key(seed_of(check_seed_or_array(self.seed[0]), check_stream(self.seed[1])))
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether one scalar driver multiplies all coordinates."""
+        return self.sources[0].shared
 
     @cached_property
     def strengths(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """Mu and sigma, or what decay and force stand for, and the powers of eta before them."""
         first, second = self.sources
-        return effective_sizes(self._keywords, (first, second), (first.gamma, second.gamma))
+        return effective_sizes(self._sizes, (first, second), (first.exponent, second.exponent))
 
     @property
     def sizes(self) -> tuple[float, float]:
@@ -97,14 +107,25 @@ class Settings:
     @property
     def sources(self) -> tuple[Noise, Noise]:
         """The multiplicative and the additive noise."""
+        if self.noise is not None:
+            first, second = _both("noise", self.noise)
+            for name, usual in (("gamma", GAMMA), ("beta", BETA)):
+                if getattr(self, name) != usual:
+                    raise ValueError(
+                        f"noise={self.noise!r} says {name} itself, got "
+                        f"{name}={getattr(self, name)!r} too; leave it out"
+                    )
+            for each in (first, second):
+                if not isinstance(each, Noise):
+                    raise TypeError(f"noise must be made by mpgd.jax.noise, got {each!r}")
+            return first, second
         gammas, betas = _both("gamma", self.gamma), _both("beta", self.beta)
-        rules = self.signs, self.first_sign, self.longest
-        return Noise(gammas[0], betas[0], *rules), Noise(gammas[1], betas[1], *rules)
+        return noise(gammas[0], betas[0]), noise(gammas[1], betas[1])
 
     @property
     def orbits(self) -> tuple[Orbit, ...]:
         """The drivers in use; those of one noise, and then their twins."""
-        scalar = self.shared_multiplicative
+        scalar = self.is_shared
         drivers = [
             Orbit("shared" if scalar else "multiplicative", 0, 0, scalar),
             Orbit("additive", 1, 1, False),

@@ -3,7 +3,7 @@
     -m x + n,    m = mu eta^gamma1 v1,    n = sigma eta^gamma2 v2          (coordinatewise)
 
 Everything random follows from (seed, leaf, driver number, element, step). Leaves are numbered in
-the order of `jax.tree.flatten`, drivers as in `mpgd.optim`, and the step counts from ``start``.
+the order of `jax.tree.flatten`, drivers as in `mpgd.optim`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jax import Array
 from mpgd.jax import words as orbits
 from mpgd.jax.elements import element_index
 from mpgd.jax.keywords import Orbit, Settings
-from mpgd.jax.pairs import Pair, extend_key, make_key, pair, seed_of, step_key
+from mpgd.jax.pairs import Pair, extend_key, pair, step_key
 from mpgd.jax.source import start_like
 from mpgd.jax.words import MOST_STEPS
 
@@ -50,7 +50,7 @@ class PerturbationState(NamedTuple):
 def new_state(settings: Settings, params: Any) -> PerturbationState:
     """Return the stationary start of all orbits."""
     jax.tree.map(_check_leaf, params)
-    key = make_key(seed_of(settings.seed, settings.stream))
+    key = settings.seed_key
     rows = extend_key(key, pair(jnp.arange(numbered(params)[1], dtype=jnp.uint32)))
     last = extend_key(key, pair(SHARED))
     keys = jnp.stack([jnp.append(a, b) for a, b in zip(rows, last, strict=True)], axis=1)
@@ -167,7 +167,7 @@ def _draw(
     """Return a driver's values for every leaf, scaled, and its next words."""
     driver, words = settings.sources[orbit.which].driver, state.words[orbit.name]
     c0, c1 = (jnp.where(active, c, 0.0) for c in settings.values(orbit.which, eta))
-    keys = step_key(_driver_keys(state.keys, orbit), state.step - jnp.uint32(settings.start))
+    keys = step_key(_driver_keys(state.keys, orbit), state.step)
 
     def value(x: Any, w: Array) -> Array:
         return orbits.value(w, c0, c1, precision_of(x))

@@ -13,18 +13,10 @@ from jax import Array
 from mpgd.jax import words as orbits
 from mpgd.jax.elements import element_index
 from mpgd.jax.pairs import Pair, make_key, step_key
-from mpgd.noise.driver import Driver, make_driver
-from mpgd.parameters import (
-    FIRST_SIGNS,
-    SIGN_RULES,
-    check_beta,
-    check_choice,
-    check_gamma,
-    check_integer,
-    check_longest,
-    check_seed,
-    check_shape,
-)
+from mpgd.noise import ChaoticNoise
+from mpgd.noise.driver import Driver
+from mpgd.noise.phased import PhasedNoise
+from mpgd.parameters import check_integer, check_seed, check_shape
 
 
 class NoiseState(NamedTuple):
@@ -47,59 +39,78 @@ class NoiseState(NamedTuple):
 
 
 def noise(
-    gamma: float,
+    gamma: float | PhasedNoise,
     beta: float = 0.0,
     *,
     signs: str = "fresh",
     first_sign: str = "drawn",
     longest: int | None = None,
+    burst: bool = True,
+    shared: bool = False,
 ) -> Noise:
-    """Return the noise of `mpgd.ChaoticNoise` for JAX.
+    """Return the noise of `mpgd.ChaoticNoise` for JAX, or another one with phases.
 
     Args:
-        gamma: the intermittency exponent, in (0.5, 0.99].
+        gamma: the intermittency exponent, in (0.5, 0.99]; or a `mpgd.TelegraphNoise`, a
+            `mpgd.noise.PhaseNoise` or a `mpgd.ChaoticNoise`, which says all that follows itself.
         beta: the skewness of the limit, in [-1, 1].
         signs: ``"fresh"``: a new independent sign after each visit to Z. ``"product"``: the old
             sign times such a draw.
         first_sign: ``"drawn"`` like all others, or ``"positive"``.
         longest: no laminar phase has more steps than this; None sets no bound.
+        burst: whether a visit to Z has the value c1; without bursts it has c0.
+        shared: as the multiplicative noise of an optimizer: one scalar driver for all coordinates.
 
     Examples:
+        >>> from mpgd import TelegraphNoise
+        >>> v, _ = noise(TelegraphNoise(dwell=20)).step(noise(TelegraphNoise(20)).init(3, seed=1))
+        >>> v.tolist()
+        [1.0, 1.0, -1.0]
         >>> source = noise(gamma=0.6, beta=0.5)
         >>> state = source.init((3,), seed=0)
         >>> v, state = jax.jit(source.step)(state)
         >>> v.shape, v.dtype.name, int(state.step)
         ((3,), 'float32', 1)
     """
-    return Noise(gamma, beta, signs, first_sign, longest)
+    if isinstance(gamma, PhasedNoise):
+        return Noise(gamma)
+    rules: dict[str, Any] = {"signs": signs, "first_sign": first_sign, "shared": shared}
+    return Noise(ChaoticNoise(gamma, beta, longest=longest, burst=burst, **rules))
 
 
 @dataclass(frozen=True)
 class Noise:
-    """A chaotic noise; made by `mpgd.jax.noise`, which explains the arguments.
+    """A noise with phases in JAX; made by `mpgd.jax.noise`, which explains the arguments.
+
+    Attributes:
+        source: the same noise for torch, whose tables and constants it has.
 
     Examples:
-        >>> noise(0.6) == Noise(0.6, 0.0, "fresh", "drawn")
-        True
+        >>> noise(0.6).source.gamma
+        0.6
     """
 
-    gamma: float
-    beta: float
-    signs: str
-    first_sign: str
-    longest: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "gamma", check_gamma(self.gamma))
-        object.__setattr__(self, "beta", check_beta(self.beta))
-        check_choice("signs", self.signs, SIGN_RULES)
-        check_choice("first_sign", self.first_sign, FIRST_SIGNS)
-        object.__setattr__(self, "longest", check_longest(self.longest))
+    source: PhasedNoise
 
     @property
     def driver(self) -> Driver:
         """The constants that all engines read."""
-        return make_driver(self.gamma, self.beta, self.signs, self.longest)
+        return self.source.driver
+
+    @property
+    def exponent(self) -> float:
+        """Sums of k values grow like k^exponent; it is eta's power too."""
+        return self.source.exponent
+
+    @property
+    def shared(self) -> bool:
+        """Whether one scalar driver multiplies all coordinates."""
+        return self.source.shared
+
+    @property
+    def laminar_value(self) -> float:
+        """The value c0 in a laminar phase."""
+        return self.driver.laminar_value
 
     def init(
         self,
@@ -143,13 +154,16 @@ class Noise:
 
 
 def check_seed_or_array(seed: Any) -> Any:
-    """Return ``seed``: a number in its range, or an array of one integer."""
+    """Return ``seed``: a number in its range, an array of one integer, or the bits of a JAX key."""
     if not isinstance(seed, Array):
         return check_seed(seed)
+    if jnp.issubdtype(seed.dtype, jax.dtypes.prng_key) and seed.shape == ():
+        bits = jax.random.key_data(seed).astype(jnp.uint32).reshape(-1)
+        return bits[0] & jnp.uint32(2**31 - 1), bits[-1]  # seeds have 63 bits
     if seed.shape != () or not jnp.issubdtype(seed.dtype, jnp.integer):
         raise TypeError(
-            f"seed must be an integer or an array of one, got {seed.dtype}{list(seed.shape)}; "
-            "go over many seeds with jax.vmap"
+            "seed must be an integer, an array of one or a jax.random.key, got "
+            f"{seed.dtype}{list(seed.shape)}; go over many seeds with jax.vmap"
         )
     return seed
 
@@ -171,4 +185,4 @@ def _starter(sharding: Any) -> Any:
 
 def _start(source: Noise, shape: tuple[int, ...], key: Pair, index: Array | None) -> Array:
     where = element_index(shape) if index is None else index
-    return orbits.start(source.driver, key, where, source.first_sign == "drawn")
+    return orbits.start(source.driver, key, where, source.source.draws_first_sign)

@@ -2,8 +2,8 @@
 
     x' = x - eta grad(x) - mu eta^gamma1 v1 x + sigma eta^gamma2 v2          (coordinatewise)
 
-All terms use the old x. v1 and v2 are the values of the multiplicative and the additive noise, in
-the symmetric variant differences of two independent ones.
+An inner transformation is given x with the perturbation already in it. v1 and v2 are the values of
+the multiplicative and the additive noise, in the symmetric variant differences of two.
 
 Reference: Lim, Wan & Simsekli (2022), equation (8); the symmetric variant is equation (11).
 """
@@ -17,9 +17,10 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from mpgd.jax.keywords import LearningRate, Number, Settings
+from mpgd.jax.keywords import BETA, GAMMA, LearningRate, Number, SeedLike, Settings
 from mpgd.jax.perturbation import PerturbationState, displace, new_state, precision_of
 from mpgd.jax.round_updates import round_updates
+from mpgd.jax.source import Noise
 
 
 class PerturbedState(NamedTuple):
@@ -41,22 +42,18 @@ class PerturbedState(NamedTuple):
 
 def mpgd(
     learning_rate: LearningRate,
-    mu: float = 0.0,
-    sigma: float = 0.0,
-    gamma: Number = 0.6,
-    beta: Number = 0.0,
     *,
-    symmetric: bool = False,
-    signs: str = "fresh",
-    first_sign: str = "drawn",
-    shared_multiplicative: bool = False,
-    start: int = 0,
-    stop: int | None = None,
-    seed: int | Array = 0,
-    longest: int | None = None,
     force: float | None = None,
     decay: float | None = None,
-    stream: int | str | None = None,
+    sigma: float = 0.0,
+    mu: float = 0.0,
+    gamma: Number = GAMMA,
+    beta: Number = BETA,
+    symmetric: bool = False,
+    noise: Noise | tuple[Noise, Noise] | None = None,
+    start: int = 0,
+    stop: int | None = None,
+    seed: SeedLike = 0,
     rounding: str = "nearest",
 ) -> optax.GradientTransformationExtraArgs:
     """Return gradient descent with chaotic, heavy-tailed perturbations.
@@ -68,25 +65,22 @@ def mpgd(
 
     Args:
         learning_rate: eta, a number or a schedule. At 0 nothing changes and the orbits wait.
-        mu: the size of the multiplicative perturbation.
-        sigma: the size of the additive one.
+        force: in a laminar phase every coordinate feels this force, in units of the gradient,
+            whatever eta is; with symmetric by up to twice that.
+        decay: the weight decay, or growth, of a laminar phase.
+        sigma: instead of force: the size of the additive perturbation.
+        mu: instead of decay: the size of the multiplicative one.
         gamma: the exponent of the noise, a number or a pair (multiplicative, additive).
         beta: its skewness, a number or such a pair.
         symmetric: take differences of two independent drivers.
-        signs: the rule of the signs, ``"fresh"`` or ``"product"``.
-        first_sign: ``"drawn"`` or ``"positive"``.
-        shared_multiplicative: one scalar multiplicative driver for all coordinates.
+        noise: a noise made by `mpgd.jax.noise`, or a pair, instead of gamma and beta.
         start: the first step that is perturbed.
         stop: the first step that is not any more.
-        seed: of the noise; an array of one integer too, so that `jax.vmap` can go over many.
-        longest: no laminar phase has more steps than this; None sets no bound.
-        force: instead of sigma: a step pushes by force eta v2/c0, in units of the gradient,
-            whatever eta is; with symmetric by up to twice that.
-        decay: instead of mu: the weight decay, or growth, of a laminar phase.
-        stream: a name or number; trees of one training with other streams have other noise.
-        rounding: of bfloat16 and float16 parameters, ``"nearest"`` or ``"stochastic"``, by the same
-            chances as in torch. The updates are then such that `optax.apply_updates` ends at a
-            neighbour of the float32 result that was chosen by chance.
+        seed: an integer, an array of one, so that `jax.vmap` can go over many, a `jax.random.key`,
+            or (integer, name) for a stream of its own.
+        rounding: of bfloat16 and float16 parameters, ``"nearest"`` or ``"stochastic"``, with the
+            same random numbers as in torch. The updates are then such that `optax.apply_updates`
+            ends at the rounded number.
 
     Its ``update`` needs the parameters. Where they are blocks of larger arrays, as in
     `jax.shard_map`, it also needs ``index``, a tree of `mpgd.jax.element_index`.
@@ -102,21 +96,17 @@ def mpgd(
     """
     settings = Settings(
         learning_rate,
-        mu,
+        force,
+        decay,
         sigma,
+        mu,
         gamma,
         beta,
         symmetric,
-        signs,
-        first_sign,
-        shared_multiplicative,
+        noise,
         start,
         stop,
         seed,
-        longest,
-        force,
-        decay,
-        stream,
         rounding,
     )
 
@@ -138,45 +128,38 @@ def mpgd(
 def perturb(
     inner: optax.GradientTransformation,
     learning_rate: LearningRate,
-    mu: float = 0.0,
-    sigma: float = 0.0,
-    gamma: Number = 0.6,
-    beta: Number = 0.0,
     *,
-    symmetric: bool = False,
-    signs: str = "fresh",
-    first_sign: str = "drawn",
-    shared_multiplicative: bool = False,
-    start: int = 0,
-    stop: int | None = None,
-    seed: int | Array = 0,
-    longest: int | None = None,
     force: float | None = None,
     decay: float | None = None,
-    stream: int | str | None = None,
+    sigma: float = 0.0,
+    mu: float = 0.0,
+    gamma: Number = GAMMA,
+    beta: Number = BETA,
+    symmetric: bool = False,
+    noise: Noise | tuple[Noise, Noise] | None = None,
+    start: int = 0,
+    stop: int | None = None,
+    seed: SeedLike = 0,
     rounding: str = "nearest",
 ) -> optax.GradientTransformationExtraArgs:
-    """Return ``inner`` with the same perturbation added to its updates.
+    """Return ``inner`` whose parameters are perturbed before each of its updates.
 
     Args:
         inner: any optax transformation that ends in updates to be added to the parameters.
         learning_rate: eta in front of the perturbation, a number or a schedule: the one given to
             ``inner``, which does not show it.
-        mu: as all that follow, the keywords of `mpgd.jax.mpgd`.
+        force: as all that follow, the keywords of `mpgd.jax.mpgd`; in units of the inner update
+            over eta.
+        decay: the weight decay of a laminar phase, in such units.
         sigma: the size of the additive perturbation.
+        mu: the size of the multiplicative one.
         gamma: the exponent of the noise.
         beta: its skewness.
         symmetric: take differences of two independent drivers.
-        signs: the rule of the signs.
-        first_sign: how the first sign is found.
-        shared_multiplicative: one scalar multiplicative driver for all coordinates.
+        noise: a noise, or a pair.
         start: the first step that is perturbed.
         stop: the first step that is not any more.
         seed: of the noise.
-        longest: the most steps a laminar phase has.
-        force: instead of sigma: the push of a laminar phase, in units of the inner update over eta.
-        decay: instead of mu: the weight decay of a laminar phase, in such units.
-        stream: a name or number; trees of one training with other streams have other noise.
         rounding: of bfloat16 and float16 parameters.
 
     Examples:
@@ -189,21 +172,17 @@ def perturb(
     """
     settings = Settings(
         learning_rate,
-        mu,
+        force,
+        decay,
         sigma,
+        mu,
         gamma,
         beta,
         symmetric,
-        signs,
-        first_sign,
-        shared_multiplicative,
+        noise,
         start,
         stop,
         seed,
-        longest,
-        force,
-        decay,
-        stream,
         rounding,
     )
     inside = optax.with_extra_args_support(inner)
@@ -216,9 +195,9 @@ def perturb(
     ) -> tuple[Any, PerturbedState]:
         _check_given(params)
         orbits = state.perturbation
-        eta = settings.eta(orbits.count)
-        updates, own = inside.update(grads, state.inner, params, **extra)
-        moved, following = displace(settings, orbits, params, eta, index)
+        moved, following = displace(settings, orbits, params, settings.eta(orbits.count), index)
+        pushed = params if moved is None else optax.apply_updates(params, moved)
+        updates, own = inside.update(grads, state.inner, pushed, **extra)
         updates = round_updates(settings, orbits, params, _sum(updates, moved), index)
         return updates, PerturbedState(own, following)
 

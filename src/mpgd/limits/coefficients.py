@@ -68,11 +68,11 @@ def settle(name: str, function: Callable[[Tensor, float], Tensor], at: Tensor) -
     Raises:
         ValueError: the coefficient still changes; the text has by how much and between which m.
     """
-    found = [function(at, m) for m in LADDER]
-    sizes = [max(float(value.abs().max()), 1e-300) for value in found]
+    values = [function(at, m) for m in LADDER]
+    sizes = [max(float(value.abs().max()), 1e-300) for value in values]
     changes = [
         float((b - a).abs().max()) / size
-        for a, b, size in zip(found[:-1], found[1:], sizes[1:], strict=True)
+        for a, b, size in zip(values[:-1], values[1:], sizes[1:], strict=True)
     ]
     m = LADDER[-1]
     if not changes[-1] <= SETTLED:  # written so that NaN fails too
@@ -137,11 +137,11 @@ def _derivatives(f: VectorField, g: VectorField, x: Tensor, order: int) -> list[
     """Return f - g and its derivatives up to ``order``, (point, component, axis, ...) each."""
     x = x.clone().requires_grad_()
     value = (f(x) - g(x)).reshape(len(x), -1)
-    found: list[Tensor] = [value]
+    derivatives: list[Tensor] = [value]
     for _ in range(order):
-        columns = [_slope(column, x) for column in found[-1].reshape(len(x), -1).unbind(1)]
-        found.append(torch.stack(columns, dim=1))
-    return [one.detach() for one in found]
+        columns = [_slope(column, x) for column in derivatives[-1].reshape(len(x), -1).unbind(1)]
+        derivatives.append(torch.stack(columns, dim=1))
+    return [one.detach() for one in derivatives]
 
 
 def _slope(column: Tensor, x: Tensor) -> Tensor:

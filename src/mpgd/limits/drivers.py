@@ -23,9 +23,9 @@ from typing import Final, Protocol
 import torch
 from torch import Tensor
 
-from mpgd.noise import ChaoticNoise, GaussianNoise, NoiseState, StableNoise
+from mpgd.noise import NoiseState
 from mpgd.noise import counter_hash as counter
-from mpgd.noise.state import new_state
+from mpgd.noise.noise_state import new_state
 from mpgd.parameters import check_shape
 from mpgd.stable import StableLaw
 
@@ -117,34 +117,19 @@ class ExpandingNoise:
 def limit_law(noise: DrivingNoise) -> StableLaw:
     """Return the law that k^(-exponent) times a sum of k values of ``noise`` tends to.
 
-    Product signs forget their start, so their limit is symmetric, but for beta = 1: then no sign
-    ever changes, and the limit is X(alpha, 1). A driver of another class says its law in an
-    attribute ``limit_law``.
+    A driver says its law in an attribute ``limit_law``.
 
     Raises:
-        TypeError: a driver of another class without ``limit_law``.
+        TypeError: a driver without ``limit_law``.
         ValueError: chaotic noise with a longest phase, whose sums grow like k^(1/2) and are normal.
 
     Examples:
         >>> from mpgd import ChaoticNoise, GaussianNoise
         >>> limit_law(ChaoticNoise(0.625, beta=0.5))
-        StableLaw(alpha=1.6, beta=0.5, scale=1.0)
+        StableLaw(alpha=1.6, beta=0.5, loc=0.0, scale=1.0, parametrization='S1')
         >>> limit_law(GaussianNoise(variance=8.0))  # alpha = 2 has variance 2 scale^2
-        StableLaw(alpha=2.0, beta=0.0, scale=2.0)
+        StableLaw(alpha=2.0, beta=0.0, loc=0.0, scale=2.0, parametrization='S1')
     """
-    if isinstance(noise, ChaoticNoise):
-        if noise.longest is not None:
-            raise ValueError(
-                f"sums of k values of noise with a longest phase are normal and grow like k^(1/2), "
-                f"so k^(-{noise.gamma}) times them tends to 0, got longest={noise.longest}; leave "
-                "longest out for the stable limit"
-            )
-        forgets = noise.signs == "product" and noise.beta < 1.0
-        return StableLaw(noise.alpha, 0.0 if forgets else noise.beta)
-    if isinstance(noise, StableNoise):
-        return StableLaw(noise.alpha, noise.beta)
-    if isinstance(noise, GaussianNoise):
-        return StableLaw(2.0, scale=math.sqrt(noise.variance / 2.0))
     law = getattr(noise, "limit_law", None)
     if not isinstance(law, StableLaw):
         raise TypeError(f"the limit of {noise!r} is not known: give it an attribute limit_law")

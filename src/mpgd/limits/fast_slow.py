@@ -56,7 +56,7 @@ class FastSlow:
         >>> solution.x.shape
         torch.Size([2, 3, 1])
         >>> system.limit().couplings[0][1]
-        StableLaw(alpha=1.6666666666666667, beta=0.5, scale=1.0)
+        StableLaw(alpha=1.6666666666666667, beta=0.5, loc=0.0, scale=1.0, parametrization='S1')
     """
 
     drift: Coefficient
@@ -103,7 +103,7 @@ class FastSlow:
         """
         mu, sigma = check_nonnegative("mu", mu), check_nonnegative("sigma", sigma)
         one, two = (
-            ChaoticNoise(g, b, signs, first_sign=first_sign)
+            ChaoticNoise(g, b, signs=signs, first_sign=first_sign)
             for g, b in zip(_pair("gamma", gamma), _pair("beta", beta), strict=True)
         )
         couplings: list[tuple[CouplingLike | ChangingField, DrivingNoise]] = []

@@ -176,7 +176,9 @@ def process_law(driver: StableLaw | DrivingNoise, *, symmetric: bool = False) ->
     """
     check_flag("symmetric", symmetric)
     law = driver if isinstance(driver, StableLaw) else limit_law(driver)
-    return StableLaw(law.alpha, 0.0, 2.0 ** (1.0 / law.alpha) * law.scale) if symmetric else law
+    if not symmetric:
+        return law
+    return StableLaw(law.alpha, scale=2.0 ** (1.0 / law.alpha) * law.scale)
 
 
 def _real(values: ArrayLike, name: str) -> Array:

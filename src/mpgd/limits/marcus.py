@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
@@ -60,6 +61,7 @@ class MarcusSDE:
         for i, (_, law) in enumerate(pairs):
             if not isinstance(law, StableLaw):
                 raise TypeError(f"couplings[{i}] needs a StableLaw, got {law!r}")
+            _check_driving(law, i)
         object.__setattr__(self, "couplings", pairs)
 
     @torch.no_grad()
@@ -229,10 +231,23 @@ def checked_pairs(couplings: Any, second: str) -> list[tuple[Any, Any]]:
 
 def widths(couplings: Sequence[Coupling], x: Tensor) -> list[int]:
     """Return the number of drivers of each coupling; the error names the one that does not fit."""
-    found = []
+    results = []
     for i, b in enumerate(couplings):
         try:
-            found.append(b.width(x))
+            results.append(b.width(x))
         except ValueError as problem:
             raise ValueError(f"couplings[{i}]: {problem}") from None
-    return found
+    return results
+
+
+def _check_driving(law: StableLaw, i: int) -> None:
+    """Raise if a law is none of those that the limit theorem has: centred, of index above 1."""
+    if np.ndim(law.alpha) or not law.alpha > 1.0:
+        raise ValueError(
+            f"couplings[{i}] needs a law with alpha in (1, 2], as in the limit theorem (up to 1 "
+            f"the driving sums have no mean to centre), got alpha={law.alpha!r}"
+        )
+    if law.mean() != 0.0:
+        raise ValueError(
+            f"couplings[{i}] needs a law of mean 0 (put the mean into the drift), got {law!r}"
+        )

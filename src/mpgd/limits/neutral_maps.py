@@ -31,7 +31,7 @@ from torch import Tensor
 
 from mpgd.noise import NoiseState
 from mpgd.noise import counter_hash as counter
-from mpgd.noise.state import new_state
+from mpgd.noise.noise_state import new_state
 from mpgd.parameters import check_shape
 from mpgd.stable import StableLaw
 
@@ -133,9 +133,9 @@ class OrbitNoise:
         C = (1.0 - alpha) / (math.gamma(2.0 - alpha) * math.cos(0.5 * math.pi * alpha))
         scale = (self.map.phase_constant / C) ** self.map.gamma
         if self.components is not None:
-            return StableLaw(alpha, 1.0, scale)
+            return StableLaw(alpha, 1.0, scale=scale)
         v = float(self.at_zero[0])
-        return StableLaw(alpha, math.copysign(1.0, v), abs(v) * scale)
+        return StableLaw(alpha, math.copysign(1.0, v), scale=abs(v) * scale)
 
     def init(
         self,

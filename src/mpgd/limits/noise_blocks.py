@@ -1,23 +1,22 @@
 """Values of a noise for many steps at a time, from the compiled kernels where there are any.
 
 A stream fills a buffer (step, path, component) with the values of the next steps. What it writes
-is what `noise.step` would return, step after step: in bits for chaotic noise, to rounding for
-stable noise.
+is what `noise.step` would return, step after step: in bits for chaotic and Gaussian noise, to
+rounding for stable noise.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mpgd.limits.drivers import DrivingNoise
-from mpgd.noise import ChaoticNoise, NoiseState, StableNoise
-from mpgd.noise.counter_hash import step_key
-from mpgd.noise.engines import has_numba, use_fused
-from mpgd.noise.engines.threads import SMALLEST_PART, in_parts
+from mpgd.noise import GaussianNoise, NoiseState
+from mpgd.noise.counter_hash import flat_index, step_key_tensor
+from mpgd.noise.engines import cpu, use_cpu_kernels
+from mpgd.noise.memoryless import MemorylessNoise
+from mpgd.noise.phased import PhasedNoise
 
 Fill = Callable[[Tensor], None]
 
@@ -34,10 +33,12 @@ def open_stream(noise: DrivingNoise, shape: tuple[int, int], seed: int, driver_i
     # Components of one orbit: then an element of the state is a whole path's driver.
     alone = shape if components is None else shape[:1]
     state = noise.init(alone, seed, "cpu", driver_id=driver_id)
-    if isinstance(noise, ChaoticNoise) and use_fused(noise.engine, state.word.device):
-        return _chaotic_stream(noise, state)
-    if isinstance(noise, StableNoise) and has_numba():
-        return _stable_stream(noise, state)
+    if isinstance(noise, PhasedNoise | GaussianNoise):
+        engine = noise.engine if isinstance(noise, PhasedNoise) else None
+        if use_cpu_kernels(engine, state.word.device):
+            return _kernel_stream(noise, state)
+    if isinstance(noise, MemorylessNoise):
+        return _drawn_stream(noise, state)
     return _stepwise_stream(noise, state)
 
 
@@ -65,37 +66,23 @@ def by_step(
             yield [buffer[k] for buffer in buffers]
 
 
-def _chaotic_stream(noise: ChaoticNoise, state: NoiseState) -> Fill:
-    from mpgd.noise.engines import fused
-
-    words, clock = fused.flat(state.word), _Clock(state)
-    constants = fused.arguments(noise.driver)
+def _kernel_stream(noise: PhasedNoise | GaussianNoise, state: NoiseState) -> Fill:
+    words, clock = state.word if noise.has_orbit else None, _Clock(state)
 
     def fill(out: Tensor) -> None:
-        values, keys = out.view(len(out), -1).numpy(), clock.keys(len(out))
-
-        def run(first: int, last: int) -> None:
-            part = words[first:last]
-            for row, key in zip(values, keys, strict=True):
-                fused.advance_values(part, row[first:last], first, key, *constants)
-
-        in_parts(len(words), run, smallest=max(1, SMALLEST_PART // max(1, len(keys))))
+        cpu.advance(noise.driver, words, out, clock.key, clock.passed(len(out)), len(out))
 
     return fill
 
 
-def _stable_stream(noise: StableNoise, state: NoiseState) -> Fill:
-    from mpgd.limits.stable_kernel import stable_block
-
-    n, clock = state.word.numel(), _Clock(state)
+def _drawn_stream(noise: MemorylessNoise, state: NoiseState) -> Fill:
+    """Draw the values of all steps of a buffer with the same tensor operations."""
+    index, clock = flat_index(tuple(state.word.shape)), _Clock(state)
 
     def fill(out: Tensor) -> None:
-        values, keys = out.view(-1).numpy(), clock.keys(len(out))
-        in_parts(
-            n,
-            lambda first, last: stable_block(values, n, first, last, keys, noise.alpha, noise.beta),
-            smallest=max(1, SMALLEST_PART // (8 * max(1, len(keys)))),  # each costs 8 chaotic ones
-        )
+        first = clock.passed(len(out))
+        keys = step_key_tensor(state.key, torch.arange(first, first + len(out)))
+        out.copy_(noise.draw(index, keys.view(-1, *[1] * index.dim())))
 
     return fill
 
@@ -111,12 +98,13 @@ def _stepwise_stream(noise: DrivingNoise, state: NoiseState) -> Fill:
 
 
 class _Clock:
-    """The keys of the next steps of a state."""
+    """Counts the steps of a state."""
 
     def __init__(self, state: NoiseState) -> None:
         self.key, self.step = int(state.key), int(state.step)
 
-    def keys(self, count: int) -> NDArray[np.uint64]:
-        steps = range(self.step, self.step + count)
+    def passed(self, count: int) -> int:
+        """Return the steps before the next ``count``, and take those."""
+        before = self.step
         self.step += count
-        return np.array([step_key(self.key, k) % 2**64 for k in steps], dtype=np.uint64)
+        return before

@@ -103,10 +103,10 @@ def _stiff(f: RightHandSide, z: Tensor, row: int, left: float) -> Tensor:
             raise RuntimeError(_too_long(row, left))
         return f(torch.from_numpy(y)[None], index)[0].numpy()
 
-    found = solve_ivp(slope, (0.0, left), z.numpy(), method="LSODA", rtol=RTOL, atol=ATOL)
-    if not found.success:
-        raise RuntimeError(f"{_too_long(row, left)}; LSODA says: {found.message}")
-    return torch.from_numpy(found.y[:, -1])
+    solution = solve_ivp(slope, (0.0, left), z.numpy(), method="LSODA", rtol=RTOL, atol=ATOL)
+    if not solution.success:
+        raise RuntimeError(f"{_too_long(row, left)}; LSODA says: {solution.message}")
+    return torch.from_numpy(solution.y[:, -1])
 
 
 def _too_long(row: int, left: float) -> str:

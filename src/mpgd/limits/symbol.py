@@ -81,10 +81,10 @@ def symbol_index(sde: MarcusSDE, x: ArrayLike | Tensor, xi: ArrayLike | Tensor) 
     if len(direction) != 1 or not direction.any():
         raise ValueError(f"xi must be one direction that is not 0, got {xi!r}")
     pairs = zip(sde.couplings, coupling_matrices(sde, state), strict=True)
-    found = [law.alpha for (_, law), b in pairs if (direction @ b).any()]
-    if not found and sde.drift(state)[0].double().numpy() @ direction[0]:
-        found = [1.0]
-    return max(found, default=0.0)
+    indices = [law.alpha for (_, law), b in pairs if (direction @ b).any()]
+    if not indices and sde.drift(state)[0].double().numpy() @ direction[0]:
+        indices = [1.0]
+    return max(indices, default=0.0)
 
 
 def coupling_matrices(sde: MarcusSDE, x: Tensor) -> list[Array]:

@@ -137,14 +137,14 @@ def _fits(tables: ThalerTables) -> bool:
     octaves, row_bits, _ = _start_layout(tables.gamma)
     rows = {"returns": INPUT_BITS << RETURN_ROW_BITS, "starts": octaves << row_bits}
     numbers = {"panels": 2, "series": 2, "slope": 1, "constants": 1}  # and how many axes
-    found = {name: getattr(tables, name) for name in ARRAYS}
+    arrays = {name: getattr(tables, name) for name in ARRAYS}
     return (
-        all(found[name].dtype == np.dtype("<u8") for name in rows)
-        and all(found[name].shape == (count, 2) for name, count in rows.items())
-        and all(found[name].dtype == np.float64 for name in numbers)
-        and all(found[name].ndim == axes for name, axes in numbers.items())
-        and all(found[name].size and np.isfinite(found[name]).all() for name in numbers)
-        and found["constants"].shape == (3,)
+        all(arrays[name].dtype == np.dtype("<u8") for name in rows)
+        and all(arrays[name].shape == (count, 2) for name, count in rows.items())
+        and all(arrays[name].dtype == np.float64 for name in numbers)
+        and all(arrays[name].ndim == axes for name, axes in numbers.items())
+        and all(arrays[name].size and np.isfinite(arrays[name]).all() for name in numbers)
+        and arrays["constants"].shape == (3,)
     )
 
 

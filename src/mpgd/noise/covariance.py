@@ -25,6 +25,7 @@ of more than n steps to go, and other t are not offered.
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -49,14 +50,12 @@ def autocovariance(
     signs: str,
     lags: ArrayLike | Tensor,
     longest: int | None = None,
+    burst: bool = True,
 ) -> Tensor:
     """Return R at every lag, a float64 tensor of the shape of ``lags``."""
-    n = np.asarray(lags)
-    if n.dtype.kind not in "iu":
-        raise TypeError(f"lags must be integers, got {lags!r}")
-    check_integer("lags", int(n.min(initial=0)), 0)
+    n = check_lags(lags)
     t, weight = (beta, 1.0) if signs == "product" else (1.0, beta**2)
-    result = closed_form(gamma, n, longest)
+    result = closed_form(gamma, n, longest, burst)
     if weight and t:
         if longest is not None:
             raise ValueError(
@@ -70,9 +69,26 @@ def autocovariance(
     return torch.from_numpy(np.asarray(result, dtype=np.float64))
 
 
-def closed_form(gamma: float, n: NDArray[np.int64], longest: int | None = None) -> Array:
+def check_lags(lags: ArrayLike | Tensor) -> NDArray[np.int64]:
+    """Return lags as an array of integers, none below 0."""
+    n = np.asarray(lags)
+    if n.dtype.kind not in "iu":
+        raise TypeError(f"lags must be integers, got {lags!r}")
+    check_integer("lags", int(n.min(initial=0)), 0)
+    return n
+
+
+def root_mean_square_sum(R: Tensor, steps: int) -> float:
+    """Return the root of E[(v_0 + ... + v_(N-1))^2] = N R(0) + 2 sum of (N - n) R(n), N steps."""
+    weights = 2.0 * torch.arange(steps, 0, -1, dtype=torch.float64)
+    return math.sqrt(max(0.0, float((weights * R[:steps]).sum()) - steps * float(R[0])))
+
+
+def closed_form(
+    gamma: float, n: NDArray[np.int64], longest: int | None = None, burst: bool = True
+) -> Array:
     """Return R_0(n), the covariance of fresh signs at beta = 0."""
-    T, (c0, c1) = ThalerMap(gamma), values(gamma, longest)
+    T, (c0, c1) = ThalerMap(gamma), values(gamma, longest, burst)
     later = np.maximum(n, 1)
     tail = T.cdf(T.abel_inverse(later + 1.0))
     before = T.cdf(T.abel_inverse(later * 1.0))

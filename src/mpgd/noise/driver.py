@@ -1,4 +1,4 @@
-"""What one chaotic driver is made of: the numbers all engines read.
+"""What one driver of phases is made of: the numbers all engines read.
 
     s >= 1:  s -> s - 1              the laminar phase, value chi c0
     s <  1:  s -> B(s)               the visit to Z, value chi c1; then a new sign chi
@@ -12,6 +12,8 @@ are
 Where phases are cut at a longest one, P(Z) is another, and with it c1 and the start; c0 stays
 (`mpgd.noise.capped`).
 
+Phases of another law (`mpgd.noise.phase_noise`) have another table in the place of B, and c1 = c0.
+
 Reference: Lim, Wan & Simsekli (2022), Section 3.
 """
 
@@ -20,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import torch
@@ -33,7 +35,7 @@ from mpgd.maps.tables import RETURN_ROW_BITS, thaler_tables
 from mpgd.maps.thaler import ThalerMap
 from mpgd.noise.capped import CappedLaw, capped_law
 from mpgd.noise.counter_hash import make_key
-from mpgd.noise.word import FAR, FRACTION_BITS, LONG, LONGEST, NEGATIVE, SIGN_BITS
+from mpgd.noise.word import FAR, FRACTION_BITS, LONG, LONGEST, SIGN_BITS
 
 
 @contextmanager
@@ -82,7 +84,7 @@ class Table:
     """A table of `mpgd.maps.rows`, (row, word), and its copies on devices.
 
     Attributes:
-        rows: the table with the two words of a row beside each other, for one CPU core.
+        rows: the table, octave 0 (u in [1/2, 1)) first.
         row_bits: an octave has 2^row_bits rows.
     """
 
@@ -90,6 +92,14 @@ class Table:
         self.rows, self.row_bits = rows, row_bits
         self._columns = Constant(rows.view(np.int64).T)
         self._pairs = Constant(rows.view(np.int64))
+
+    @cached_property
+    def ascending(self) -> Rows:
+        """The table for the CPU's kernels, its octaves in the order of rising u.
+
+        The exponent of u as a double then numbers them.
+        """
+        return np.ascontiguousarray(self.rows.reshape(self.octaves, -1, 2)[::-1])
 
     @property
     def octaves(self) -> int:
@@ -120,11 +130,9 @@ class Driver:
         law: of orbits whose phases have a longest one; None if there is none.
         largest: the largest magnitude of a word.
         fingerprint: identifies the tables; checkpoints hold it.
-        table: B's table as the kernels read it, the two words of a row beside each other.
-        rule: what kernels know of a visit: the threshold, for products a mask of the old sign's
-            bit, and the largest magnitude.
         is_normal: not chaotic but normal noise without orbits, see `mpgd.noise.memoryless`; its
             table is then that of the normal law, and c0 what the integer 1 stands for.
+        is_stable: stable noise without orbits; its table is that of `mpgd.stable.table`.
     """
 
     laminar_value: float
@@ -137,20 +145,26 @@ class Driver:
     law: CappedLaw | None
     largest: int
     fingerprint: int
-    table: NDArray[np.uint64]
-    rule: tuple[np.uint64, np.uint64, np.uint64]
     is_normal: bool = False
+    is_stable: bool = False
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether phases have a longest one."""
+        return not self.is_normal and self.largest < magnitude(None)
 
 
 @lru_cache(maxsize=128)
-def make_driver(gamma: float, beta: float, signs: str, longest: int | None = None) -> Driver:
+def make_driver(
+    gamma: float, beta: float, signs: str, longest: int | None = None, burst: bool = True
+) -> Driver:
     """Return the driver's constants; equal arguments give the same object."""
     tables = thaler_tables(gamma)
     law = None if longest is None else capped_law(gamma, longest)
     starts = Table(tables.starts, tables.start_row_bits)
     if law is not None and law.landings is not None:
         starts = Table(law.landings, RETURN_ROW_BITS)
-    c0, c1 = values(gamma, longest)
+    c0, c1 = values(gamma, longest, burst)
     largest = magnitude(longest)
     threshold, product = round((1.0 + beta) / 2.0 * 2**SIGN_BITS), signs == "product"
     return Driver(
@@ -164,12 +178,6 @@ def make_driver(gamma: float, beta: float, signs: str, longest: int | None = Non
         law=law,
         largest=largest,
         fingerprint=tables.fingerprint if law is None else make_key(tables.fingerprint, largest),
-        table=tables.returns.reshape(-1),
-        rule=(
-            np.uint64(threshold),
-            np.uint64(NEGATIVE if product else 0),
-            np.uint64(largest),
-        ),
     )
 
 
@@ -185,10 +193,13 @@ def magnitude(longest: int | None) -> int:
 
 
 @lru_cache(maxsize=128)
-def values(gamma: float, longest: int | None = None) -> tuple[float, float]:
-    """Return c0 and c1, computed in high precision and rounded once."""
+def values(gamma: float, longest: int | None = None, burst: bool = True) -> tuple[float, float]:
+    """Return c0 and c1, computed in high precision and rounded once; c1 = c0 without bursts."""
     import mpmath as mp
 
+    if not burst:
+        c0 = values(gamma)[0]
+        return c0, c0
     if longest is not None:
         p = capped_law(gamma, longest).burst_probability
         c0 = values(gamma)[0]

@@ -18,17 +18,17 @@ from mpgd.parameters import check_finite, check_nonnegative
 INSTEAD: Final = {"decay": "mu", "force": "sigma"}  # in the order (multiplicative, additive)
 
 
-def check_force(own: Mapping[str, Any]) -> dict[str, float | None]:
+def check_force(own: Mapping[str, Any], noises: tuple[Any, Any]) -> dict[str, float | None]:
     """Return decay and force as numbers or None; an error if the other size is given too."""
     checks = {"decay": check_nonnegative, "force": check_finite}
     found: dict[str, float | None] = {}
-    for name, other in INSTEAD.items():
+    for (name, other), noise in zip(INSTEAD.items(), noises, strict=True):
         value = own[name]
         found[name] = None if value is None else checks[name](name, value)
-        if value is not None and own["noise"] != "chaotic":
+        if value is not None and not hasattr(noise, "laminar_value"):
             raise ValueError(
-                f"{name} is the push of a laminar phase, which chaotic noise alone has, got "
-                f"{name}={value!r} with noise={own['noise']!r}; give {other} instead"
+                f"{name} is the push of a laminar phase, which {noise!r} has not, got "
+                f"{name}={value!r}; give {other} instead"
             )
         if value is not None and own[other]:
             raise ValueError(

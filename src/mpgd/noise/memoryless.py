@@ -1,10 +1,6 @@
 """Independent noises, Gaussian and stable, from the same counter hash as the chaotic one.
 
-    Gaussian: the inverse of the distribution function, from a table, in integers
-    stable (Chambers, Mallows & Stuck), V = pi (u1 - 1/2), W = -log u2, t = beta tan(pi alpha/2),
-    b = atan(t) / alpha:
-        v = (1 + t^2)^(1/(2 alpha)) sin(alpha (V + b)) / cos(V)^(1/alpha)
-            * (cos(V - alpha (V + b)) / W)^((1 - alpha)/alpha)
+    Gaussian, stable: the inverse of the distribution function, from a table, in integers
 
 Value k of element i is a function of (seed, tensor, driver, i, k), so shards of a tensor see
 what the whole tensor would.
@@ -12,15 +8,17 @@ what the whole tensor would.
 Of the 64 bits of a Gaussian's hash the uppermost is the sign, and the 50 below it, with the last
 one set, are U. The table of `mpgd.maps.normal` at U is the magnitude. It is rounded to 27 bits
 behind the point, so that it fits an int32 with its sign; a float takes that up with one rounding.
+Of a stable number's hash the uppermost bit is the side of the median, see `mpgd.stable.table`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 import torch
@@ -29,14 +27,27 @@ from torch import Tensor
 from mpgd.maps.normal import EXCESS, FINGERPRINT, INPUT_SHIFT, NORMAL_BITS, normal_rows
 from mpgd.maps.rows import INPUT_BITS
 from mpgd.maps.tables import RETURN_ROW_BITS
-from mpgd.noise.counter_hash import flat_index, hash_elements, step_key_tensor, uniform
+from mpgd.noise.counter_hash import flat_index, hash_elements, step_key_tensor
+from mpgd.noise.covariance import check_lags
 from mpgd.noise.driver import Driver, Table
+from mpgd.noise.engines import cpu, use_cpu_kernels
 from mpgd.noise.engines.tensor import lookup
-from mpgd.noise.state import NoiseState, new_state
-from mpgd.parameters import check_alpha, check_beta, check_integer, check_positive, check_shape
+from mpgd.noise.noise_state import NoiseState, new_state
+from mpgd.noise.protocol import Noise
+from mpgd.parameters import (
+    check_alpha,
+    check_beta,
+    check_flag,
+    check_integer,
+    check_positive,
+    check_shape,
+)
+from mpgd.stable import StableLaw
+from mpgd.stable.standard import BAND, skew_shift
+from mpgd.stable.table import OCTAVES, POSITION_BITS, ROW_BITS, quantile_rows
 
-SECOND_SALT = 0x2545F4914F6CDD1D  # salt of the second uniform
 UNIT: Final = 2.0**-NORMAL_BITS  # what the integer 1 stands for
+SMALLEST: Final = 1e-300  # a cosine that is 0 to rounding
 
 
 @lru_cache(maxsize=128)
@@ -55,10 +66,50 @@ def normal_driver(deviation: float) -> Driver:
         law=None,
         largest=0,
         fingerprint=int(FINGERPRINT, 16) >> 1,
-        table=rows.reshape(-1),
-        rule=(np.uint64(0),) * 3,
         is_normal=True,
     )
+
+
+@lru_cache(maxsize=32)
+def stable_driver(alpha: float, beta: float) -> Driver:
+    """Return what the kernels know of stable noise, in S1."""
+    shift = skew_shift(alpha, beta) if alpha - 1.0 < BAND else 0.0
+    rows = quantile_rows(alpha, beta, shift)
+    # `Table` reverses the octaves, and with them the sides.
+    falling = rows.reshape(2 * OCTAVES, -1, 2)[::-1].reshape(-1, 2).view(np.uint64)
+    table = Table(np.ascontiguousarray(falling), ROW_BITS)
+    digest = hashlib.sha256(rows.tobytes()).hexdigest()
+    return Driver(
+        laminar_value=1.0,
+        burst_value=0.0,
+        burst_probability=0.0,
+        threshold=0,
+        product=False,
+        returns=table,
+        starts=table,
+        law=None,
+        largest=0,
+        fingerprint=int(digest[:16], 16) >> 1,
+        is_stable=True,
+    )
+
+
+def stable_numbers(index: Tensor, key: Tensor | int, driver: Driver) -> Tensor:
+    """Return stable numbers (float64) of the elements ``index``: `stable.table` in torch."""
+    h = hash_elements(index, key)
+    U = ((h >> INPUT_SHIFT) & ((1 << INPUT_BITS) - 1)) | 1
+    pattern = U.to(torch.float64).view(torch.int64)
+    octave = (pattern >> 52) - 1023
+    row = (pattern >> (52 - ROW_BITS)) & (2**ROW_BITS - 1)
+    X = (pattern >> (52 - ROW_BITS - POSITION_BITS)) & (2**POSITION_BITS - 1)
+    lower = (h < 0).to(torch.int64)
+    # The table has the lower side first, and each side's octaves from the largest u down.
+    place = ((1 - lower) * OCTAVES + OCTAVES - 1 - octave) * 2**ROW_BITS + row
+    c0, shape = (column[place] for column in driver.returns.on(index.device))
+    slope = (shape & 0xFFFFFFFF) - ((X * (shape >> 38)) >> 32)
+    z = (c0 - ((X * slope) >> ((shape >> 32) & 63)) + 2**15) >> 16
+    power: Tensor = (((c0 & 255) + 1023 - 30) << 52).view(torch.float64)
+    return torch.where(h < 0, -z, z).to(torch.float64) * power
 
 
 def integers(index: Tensor, key: Tensor | int, driver: Driver | None = None) -> Tensor:
@@ -76,10 +127,11 @@ def integers(index: Tensor, key: Tensor | int, driver: Driver | None = None) -> 
 class MemorylessNoise(ABC):
     """What independent noises share; a subclass says how a hash becomes a value."""
 
-    @property
-    @abstractmethod
-    def exponent(self) -> float:
-        """Sums of k values grow like k^exponent."""
+    if TYPE_CHECKING:
+
+        @property
+        def exponent(self) -> float:
+            """Sums of k values grow like k^exponent; it is eta's power too."""
 
     @property
     def has_orbit(self) -> bool:
@@ -150,6 +202,9 @@ class GaussianNoise(MemorylessNoise):
 
     Args:
         variance: the variance, above 0.
+        exponent: the power of the step size in front of the noise. 1/2, the default, is that of
+            Langevin dynamics; `matched` takes the other noise's.
+        shared: as the multiplicative noise of an optimizer: one scalar driver for all coordinates.
 
     Examples:
         >>> noise = GaussianNoise(variance=4.0)
@@ -159,18 +214,57 @@ class GaussianNoise(MemorylessNoise):
     """
 
     variance: float = 1.0
+    exponent: float = 0.5
+    shared: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "variance", check_positive("variance", self.variance))
+        object.__setattr__(self, "exponent", check_positive("exponent", self.exponent))
+        check_flag("shared", self.shared)
 
-    @property
-    def exponent(self) -> float:
-        """Sums of k values grow like k^(1/2)."""
-        return 0.5
+    @classmethod
+    def matched(cls, noise: Noise, *, steps: int = 1, symmetric: bool = False) -> Self:
+        """Return the Gaussian that moves as far as another noise, with its power of the step size.
+
+        Both have the same root mean square displacement over ``steps`` steps. Over one step that is
+        the same variance; over more, a persistent noise of this variance moves farther.
+
+        Args:
+            noise: such as ``ChaoticNoise(0.6)``.
+            steps: over which they move as far.
+            symmetric: of the variance of a difference of two such noises.
+
+        Examples:
+            >>> from mpgd import ChaoticNoise
+            >>> noise = GaussianNoise.matched(ChaoticNoise(0.6))
+            >>> round(noise.variance, 4), noise.exponent
+            (1.0567, 0.6)
+            >>> round(GaussianNoise.matched(ChaoticNoise(0.6), steps=500).variance, 3)
+            10.246
+        """
+        if check_integer("steps", steps, 1) == 1:
+            return cls(noise.spread(symmetric) ** 2, noise.exponent)
+        if not hasattr(noise, "displacement"):
+            raise TypeError(f"{noise!r} has no root mean square displacement to match")
+        square = float(noise.displacement(steps)) ** 2 * (2.0 if symmetric else 1.0)
+        return cls(square / steps, noise.exponent)
 
     def spread(self, twins: bool = False) -> float:
         """Return the standard deviation of a value, or of the difference of two."""
         return math.sqrt(self.variance * (2.0 if twins else 1.0))
+
+    @property
+    def limit_law(self) -> StableLaw:
+        """The law of k^(-1/2) times sums of k values; alpha = 2 has variance 2 scale^2."""
+        return StableLaw(2.0, scale=math.sqrt(self.variance / 2.0))
+
+    def autocovariance(self, lags: int | list[int] | np.ndarray | Tensor) -> Tensor:
+        """Return E[v_k v_(k+n)] for every lag n: the variance at 0, else 0."""
+        return torch.from_numpy(np.where(check_lags(lags) == 0, self.variance, 0.0))
+
+    def displacement(self, steps: int) -> float:
+        """Return the root mean square of the sum of ``steps`` values."""
+        return math.sqrt(self.variance * check_integer("steps", steps, 0))
 
     @property
     def driver(self) -> Driver:
@@ -179,6 +273,14 @@ class GaussianNoise(MemorylessNoise):
             object.__setattr__(self, "_driver", normal_driver(math.sqrt(self.variance)))
         found: Driver = self.__dict__["_driver"]
         return found
+
+    def step(self, state: NoiseState, *, index: Tensor | None = None) -> tuple[Tensor, NoiseState]:
+        """Return the values at this time (float64) and the state at the next."""
+        if index is not None or not use_cpu_kernels(None, state.word.device):
+            return super().step(state, index=index)
+        value = torch.empty(state.word.shape, dtype=torch.float64, device=state.word.device)
+        cpu.advance(self.driver, None, value, int(state.key), int(state.step))
+        return value, replace(state, step=state.step + 1)
 
     def draw(self, index: Tensor, key: Tensor | int) -> Tensor:
         """Return the values of the elements ``index`` under the key of one step."""
@@ -219,16 +321,31 @@ class StableNoise(MemorylessNoise):
         """
         return float(2.0 ** (1.0 / self.alpha)) if twins else 1.0
 
+    @property
+    def limit_law(self) -> StableLaw:
+        """The law of k^(-1/alpha) times sums of k values, that of one value."""
+        return StableLaw(self.alpha, self.beta)
+
+    def step(self, state: NoiseState, *, index: Tensor | None = None) -> tuple[Tensor, NoiseState]:
+        """Return the values at this time (float64) and the state at the next."""
+        if index is not None or not use_cpu_kernels(None, state.word.device):
+            return super().step(state, index=index)
+        value = torch.empty(state.word.shape, dtype=torch.float64, device=state.word.device)
+        cpu.advance(
+            stable_driver(self.alpha, self.beta), None, value, int(state.key), int(state.step)
+        )
+        return value, replace(state, step=state.step + 1)
+
     def draw(self, index: Tensor, key: Tensor | int) -> Tensor:
         """Return the values of the elements ``index`` under the key of one step."""
-        u1, u2 = (uniform(hash_elements(index, key, salt)) for salt in (0, SECOND_SALT))
-        return self.transform(u1, u2)
+        return stable_numbers(index, key, stable_driver(self.alpha, self.beta))
 
     def transform(self, u1: Tensor, u2: Tensor) -> Tensor:
-        """Return stable values by the Chambers-Mallows-Stuck formula."""
+        """Return stable values by the Chambers-Mallows-Stuck formula, the tests' other way."""
         alpha, t = self.alpha, self.beta * math.tan(math.pi * self.alpha / 2.0)
         V, W = math.pi * (u1 - 0.5), -torch.log(u2)
         shifted = alpha * V + math.atan(t)
         scale: float = (1.0 + t * t) ** (0.5 / alpha)
         body = torch.sin(shifted) / torch.cos(V).pow(1.0 / alpha)
-        return body * (torch.cos(V - shifted) / W).pow((1.0 - alpha) / alpha) * scale
+        thin = torch.cos(V - shifted).clamp(min=SMALLEST)  # 0 to rounding at an end, if |beta| = 1
+        return body * (thin / W).pow((1.0 - alpha) / alpha) * scale

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from mpgd.noise.state import NoiseState
+from mpgd.noise.noise_state import NoiseState
 
 
 @runtime_checkable

@@ -1,16 +1,34 @@
-"""The update as one pure function, the optimizers around it, and full-batch gradients."""
+"""Optimizers whose parameters are perturbed before each step, and full-batch gradients.
 
-from mpgd.optim import factory
-from mpgd.optim.descent import MPGD as MPGD
-from mpgd.optim.factory import perturbed as perturbed
+mechanism       the functions that are put into a subclass of an optimizer
+perturbed       that subclass, and perturb()
+mpgd            MPGD, the same over torch.optim.SGD
+settings        keywords as one frozen value
+state           the drivers of a parameter; entries, checkpoint: shown, saved and loaded
+displacement/   x <- (x - m x) + n, by torch operations and by kernels
+rounding        stochastic rounding of half parameters; buckets: which are stepped together
+distributed     shards and ordinals
+diagnostics     how large a perturbation is; groups: parameter groups, the recipe
+full_batch      gradients of a whole data set
+"""
+
+from mpgd.optim.diagnostics import PerturbationSize as PerturbationSize
+from mpgd.optim.diagnostics import PerturbationWarning as PerturbationWarning
+from mpgd.optim.diagnostics import perturbation_sizes as perturbation_sizes
+from mpgd.optim.distributed import number_parameters as number_parameters
 from mpgd.optim.full_batch import full_batch as full_batch
-from mpgd.optim.groups import PerturbationSize as PerturbationSize
 from mpgd.optim.groups import param_groups as param_groups
-from mpgd.optim.groups import perturbation_sizes as perturbation_sizes
-from mpgd.optim.numbering import number_parameters as number_parameters
-from mpgd.optim.perturbing import perturb as perturb
+from mpgd.optim.mechanism import Perturbed as Perturbed
+from mpgd.optim.mpgd import MPGD as MPGD
+from mpgd.optim.perturbed import perturb as perturb
+from mpgd.optim.perturbed import perturbed as perturbed
+from mpgd.optim.perturbed import step_in_backward as step_in_backward
+from mpgd.optim.perturbed import stochastic_rounding as stochastic_rounding
 from mpgd.optim.rounding import stochastic_round as stochastic_round
-from mpgd.optim.sizes import PerturbationWarning as PerturbationWarning
-from mpgd.optim.wrapper import Perturbed as Perturbed
 
-__getattr__ = factory.named  # mpgd.optim.PerturbedAdamW, for configurations that name a class
+
+def __getattr__(name: str) -> object:
+    """Return ``PerturbedAdamW`` and the like, for configurations that name a class."""
+    from mpgd.optim.perturbed import find_class
+
+    return find_class(name)

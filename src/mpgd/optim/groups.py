@@ -1,20 +1,35 @@
-"""Parameter groups for the usual wishes, and how large the perturbation is."""
+"""Parameter groups for the usual wishes, and the recipe: a strength as force and stop.
+
+``relative`` of `mpgd.perturbation_sizes` is how far a typical weight is pushed over the training,
+in units of the weights' root mean square. It is proportional to the force. So a strength and a
+number of steps give the force, and the noise stops after three quarters of the steps: a training
+ends with plain steps.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, MutableMapping, Sequence
+from typing import Any, Final
 
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
-from mpgd.optim.misnamed import refuse_unknown
-from mpgd.optim.settings import NAMES, PREFIX, Settings, keywords_in, make_settings
-from mpgd.optim.sizes import accumulated, bursts, phase_pushes, root_mean_square, sizes_of
-from mpgd.optim.torch_keywords import TORCHS
-from mpgd.optim.wrapper import Perturbed
-from mpgd.parameters import check_integer
+from mpgd.noise.phased import PhasedNoise
+from mpgd.optim.diagnostics import SIZES, accumulated, root_mean_square
+from mpgd.optim.settings import (
+    NAMES,
+    PREFIX,
+    Keywords,
+    make_noises,
+    make_settings,
+    refuse_unknown,
+)
+from mpgd.parameters import check_integer, check_nonnegative
+
+STOP: Final = 0.75  # of the steps
+SGD_KEYWORDS: Final = (
+    *("momentum", "dampening", "weight_decay", "nesterov"),
+    *("maximize", "foreach", "fused"),
+)
 
 
 def param_groups(
@@ -31,8 +46,8 @@ def param_groups(
         perturb: a function of (name, parameter), or ``"all"``, ``"first"`` (the first module
             with parameters of its own, the input layer), ``"matrices"`` (no biases and norms:
             parameters of at least two dimensions).
-        wrapped: whether the groups are for an optimizer that `mpgd.perturb` wraps; settings then
-            have the prefix ``perturbation.``.
+        wrapped: whether the groups are for `mpgd.perturb` or `mpgd.perturbed`, whose settings have
+            the prefix ``perturbation.``.
         settings: of the perturbed group, such as ``mu`` and ``sigma``.
 
     Examples:
@@ -41,8 +56,8 @@ def param_groups(
         >>> [len(group["params"]) for group in groups], groups[1]["mu"]
         ([2, 2], 0.0)
     """
-    if not wrapped:  # else `mpgd.perturb` does it
-        refuse_unknown(settings, ("lr", *NAMES, *TORCHS), "MPGD", prefix="")
+    prefix = PREFIX if wrapped else ""
+    refuse_unknown(settings, NAMES if wrapped else ("lr", *NAMES, *SGD_KEYWORDS), prefix)
     chosen = perturb if callable(perturb) else _named_choice(model, perturb)
     named = list(model.named_parameters())
     inside = [(name, p) for name, p in named if chosen(name, p)]
@@ -50,7 +65,6 @@ def param_groups(
     outside = [(name, p) for name, p in named if name not in names]
     if not inside:
         raise ValueError(f"perturb chose none of {[name for name, _ in named]}")
-    prefix = PREFIX if wrapped else ""
     given = {prefix + name: value for name, value in settings.items()}
     groups: list[dict[str, Any]] = [{"params": inside, **given}]
     nothing = {"mu": 0.0, "sigma": 0.0, "force": None, "decay": None}
@@ -72,93 +86,54 @@ def _named_choice(model: nn.Module, choice: str) -> Callable[[str, Tensor], bool
     )
 
 
-@dataclass(frozen=True)
-class PerturbationSize:
-    """How large a group's perturbation is at its present step size.
-
-    Attributes:
-        multiplicative: the root mean square of mu lr^gamma v1, relative to a coordinate.
-        additive: the root mean square of sigma lr^gamma v2. Stable noise has none: its scale.
-        step_size: the present lr.
-        force: the push of one laminar step divided by lr, sigma c0 lr^(gamma-1): what the gradient
-            has to hold against. Symmetric noise has up to twice that. None without phases.
-        decay: likewise mu c0 lr^(gamma-1), a curvature.
-        burst: one kick, sigma lr^gamma abs(c1). None without phases.
-        accumulated: what the additive push comes to over the steps that were asked for: its root
-            mean square times steps^gamma (steps^(1/2) for Gaussian noise, and beyond ``longest``).
-        relative: accumulated, over the root mean square of the group's weights, plus the same of
-            the multiplicative push, which is relative already. None if all weights are 0.
-        reach: force over the root mean square of the group's gradients: below 1 a phase cannot
-            climb a slope as steep as the present one. None without gradients or phases.
-
-    Examples:
-        >>> PerturbationSize(multiplicative=0.01, additive=0.02, step_size=0.1).additive
-        0.02
-    """
-
-    multiplicative: float
-    additive: float
-    step_size: float
-    force: float | None = None
-    decay: float | None = None
-    burst: float | None = None
-    accumulated: float | None = None
-    relative: float | None = None
-    reach: float | None = None
-
-
-def perturbation_sizes(optimizer: Optimizer, steps: int | None = None) -> list[PerturbationSize]:
-    """Return one `PerturbationSize` per parameter group.
-
-    Most of it comes from the settings alone; ``reach`` reads the gradients once, and with ``steps``
-    the weights are read too. Momentum p adds gradients up to 1/(1 - p) of them, which force has to
-    hold against; so ``reach`` is (1 - p) times what it is without. The unit of `mpgd.perturb` is
-    the inner optimizer's update divided by lr. That is measured only when it was asked for: a call
-    makes the next step measure it, and the call after that step returns ``reach``.
+def resolve_strength(
+    groups: Sequence[MutableMapping[str, Any]],
+    keywords: Keywords,
+    prefix: str,
+    strength: float | None,
+    steps: int | None,
+) -> set[int]:
+    """Write force and stop into the groups that have no size of their own; return their numbers.
 
     Args:
-        optimizer: an `mpgd.MPGD`, a `mpgd.perturb`, or any other, which has sizes 0.
-        steps: over how many steps the pushes are added up.
-
-    Examples:
-        >>> from mpgd.optim.descent import MPGD
-        >>> optimizer = MPGD([nn.Parameter(nn.Linear(2, 2).weight.data)], lr=1.0, sigma=0.5)
-        >>> round(perturbation_sizes(optimizer)[0].additive, 4)
-        0.514
+        groups: of the optimizer.
+        keywords: of the optimizer.
+        prefix: of the keywords in the groups.
+        strength: the sum of pushes over the weights, as `perturbation_sizes` gives it.
+        steps: of the whole training.
     """
-    steps = None if steps is None else check_integer("steps", steps, 1)
-    found = []
-    for number, group in enumerate(optimizer.param_groups):
-        settings = make_settings(keywords_in(group))
-        slope = _slope(optimizer, number, group) if settings.is_perturbed else None
-        found.append(_size(group, settings, steps, slope))
-    return found
-
-
-def _size(
-    group: dict[str, Any], settings: Settings, steps: int | None, slope: float | None
-) -> PerturbationSize:
-    eta = float(group["lr"])
-    if not settings.is_perturbed or eta == 0:
-        return PerturbationSize(0.0, 0.0, eta)
-    decay, force = phase_pushes(settings, eta)
-    size = PerturbationSize(*sizes_of(settings, eta), eta, force, decay, bursts(settings, eta)[1])
-    if force is not None and slope:
-        size = replace(size, reach=force / slope)
-    if steps is None:
-        return size
-    share, push = accumulated(settings, eta, steps)
-    weights = root_mean_square(group["params"])
-    relative = share + push / weights if weights else None
-    return replace(size, accumulated=push, relative=relative)
-
-
-def _slope(optimizer: Optimizer, number: int, group: dict[str, Any]) -> float | None:
-    """Return what a force is measured against: the size of the gradient, or of an inner update."""
-    if isinstance(optimizer, Perturbed):
-        return optimizer.measured_update(number)
-    gradients = [p.grad for p in group["params"] if p.grad is not None]
-    momentum, dampening = (float(group.get(name, 0.0)) for name in ("momentum", "dampening"))
-    if not gradients or momentum >= 1.0:
-        return None
-    return root_mean_square(gradients) * (1.0 - dampening) / (1.0 - momentum)
+    if strength is None and steps is None:
+        return set()
+    if strength is None or steps is None:
+        raise ValueError(
+            f"strength and steps are given together, got strength={strength!r}, steps={steps!r}"
+        )
+    strength, steps = check_nonnegative("strength", strength), check_integer("steps", steps, 1)
+    sizes = {name: getattr(keywords, name) for name in SIZES}
+    if given := [name for name, value in sizes.items() if value]:
+        raise ValueError(f"strength sets the force, got {given[0]}={sizes[given[0]]!r} too")
+    resolved = set()
+    for number, group in enumerate(groups):
+        if any(prefix + name in group for name in sizes):
+            continue
+        own = {n: group.get(prefix + n, getattr(keywords, n)) for n in NAMES}
+        if own["stop"] is None:
+            own["stop"] = max(own["start"], round(STOP * steps))
+        noise = make_noises(own)[1]
+        if not isinstance(noise, PhasedNoise):
+            raise ValueError(
+                "strength needs a noise with phases, such as ChaoticNoise or TelegraphNoise, got "
+                f"noise={noise!r}: give sigma"
+            )
+        unit = make_settings(own | {"force": 1.0})
+        _, push = accumulated(unit, float(group["lr"]), steps)
+        weights = root_mean_square(group["params"])
+        if strength and not (push and weights):
+            raise ValueError(
+                "strength compares the noise with the weights at this lr, got "
+                f"lr={group['lr']!r} and weights of root mean square {weights:.3g}: give force"
+            )
+        own["force"] = strength * weights / push if strength else 0.0
+        group.update({prefix + name: own[name] for name in ("force", "stop")})
+        resolved.add(number)
+    return resolved

@@ -1,82 +1,71 @@
 """The keywords of a perturbation, and the frozen value that a group's keywords become.
 
 The keywords live in an optimizer's parameter groups, because those are what schedulers change and
-what `state_dict`, `deepcopy` and `pickle` keep. In the groups of a wrapped optimizer they have a
-prefix, so that they never meet a setting of the same name there. A step reads none of them: it
-works with a `Settings`, made from a group once and again only when somebody changed the group.
+what `state_dict`, `deepcopy` and `pickle` keep. Around another optimizer they have a prefix there,
+so that they never meet a setting of the same name. A step reads none of them: it works with a
+`Settings`, made from a group once, and again only when somebody changed the group.
 """
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import torch
 from torch import Tensor
-from torch._compile import _disable_dynamo
 
-from mpgd.noise import ChaoticNoise, GaussianNoise, Noise, StableNoise
+from mpgd.noise import ChaoticNoise, Noise
 from mpgd.noise.counter_hash import make_key, seed_of
 from mpgd.noise.driver import Driver
-from mpgd.noise.engines import check_engine, check_kernel
+from mpgd.noise.engines import check_engine
 from mpgd.noise.force import check_force, effective_sizes
-from mpgd.noise.stochastic_rounding import is_half
+from mpgd.noise.half_rounding import is_half
 from mpgd.parameters import (
-    FIRST_SIGNS,
-    SIGN_RULES,
     check_beta,
     check_choice,
     check_finite,
     check_flag,
     check_gamma,
     check_integer,
-    check_longest,
     check_nonnegative,
     check_seed,
     check_stream,
 )
 
 Pair = float | tuple[float, float]  # a number for both noises, or (multiplicative, additive)
-NoiseLike = str | Noise | tuple[Noise, Noise]
+NoiseLike = Noise | tuple[Noise, Noise] | None
+Seed = int | tuple[int, int | str]  # a number, or a number and the name of a stream
 
-KINDS: Final = ("chaotic", "gaussian", "stable")
-SCALINGS: Final = ("matched", "langevin")
+PREFIX: Final = "perturbation."  # of our names in the groups and states of another optimizer
 ROUNDINGS: Final = ("nearest", "stochastic")
 ORBITS: Final = ("multiplicative", "additive")
-COMMON: Final = ("signs", "first_sign", "engine", "longest")  # of two noises that keywords can say
 TWIN: Final = 2  # drivers 0 and 1 have 2 and 3 as twins
 
 
 @dataclass(frozen=True)
 class Keywords:
-    """The keywords of a perturbation; their defaults stand here and nowhere else."""
+    """The keywords of a perturbation that a group holds; their defaults stand here."""
 
-    mu: float = 0.0
+    force: float | None = None
+    decay: float | None = None
     sigma: float = 0.0
+    mu: float = 0.0
     gamma: Pair = 0.6
     beta: Pair = 0.0
     symmetric: bool = False
-    noise: NoiseLike = "chaotic"
-    scaling: str = "matched"
-    signs: str = "fresh"
-    first_sign: str = "drawn"
-    shared_multiplicative: bool = False
+    noise: NoiseLike = None
     start: int = 0
     stop: int | None = None
-    seed: int = 0
-    engine: str | None = None
-    longest: int | None = None
-    force: float | None = None
-    decay: float | None = None
-    stream: int | str | None = None
+    seed: Seed = 0
     rounding: str = "nearest"
+    engine: str | None = None
 
 
 DEFAULTS: Final = Keywords()
 NAMES: Final = tuple(field.name for field in fields(Keywords))
-PREFIX: Final = "perturbation."  # of our keys among those of a wrapped optimizer
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +82,7 @@ class Settings:
         start: the first step that is perturbed.
         stop: the first step that is not any more.
         seed: of the noise; with a stream, the hash of both.
-        drivers: what the compiled kernels know of the noises; None for one they do not know.
+        drivers: what the kernels know of the noises; None for one they do not know.
         engine: the engine that was asked for; ``"torch"`` if kernels do not know a noise in use.
         orbits: (name, which noise, driver number) of every orbit that a parameter holds.
         tables: identifies the tables that the noises come from; None where there are none.
@@ -120,9 +109,13 @@ class Settings:
         """Whether the group's parameters are perturbed at all."""
         return bool(self.mu or self.sigma)
 
-    def is_needed(self, dtype: torch.dtype) -> bool:
-        """Whether a parameter of ``dtype`` needs a state: a key and a count of its steps."""
+    def needs_state(self, dtype: torch.dtype) -> bool:
+        """Whether a parameter of ``dtype`` needs an ordinal and a count of its steps."""
         return self.is_perturbed or (self.rounds and is_half(dtype))
+
+    def is_active(self, step: int) -> bool:
+        """Whether step number ``step`` is perturbed."""
+        return self.start <= step and (self.stop is None or step < self.stop)
 
     @property
     def sizes(self) -> tuple[float, float]:
@@ -131,40 +124,65 @@ class Settings:
 
     @property
     def shared_orbits(self) -> tuple[tuple[str, int], ...]:
-        """(name, driver number) of the orbits that a group's first parameter holds for all."""
+        """(name, driver number) of the orbits that a group's first parameter stores for all."""
         if not (self.shared and self.noises[0].has_orbit):
             return ()
         return (("shared", 0), ("shared_twin", TWIN)) if self.twins else (("shared", 0),)
 
 
-class Current:
+class SettingsCache:
     """The settings of each group, made again only when somebody changed the group.
 
     Args:
         prefix: of the keywords' names in the groups.
 
     Attributes:
-        is_new: whether some were made that the states have not been fitted to.
+        has_changed: whether settings were made since somebody last set it to False.
     """
 
-    def __init__(self, prefix: str = "") -> None:
-        self.is_new = False
+    def __init__(self, prefix: str) -> None:
+        self.has_changed = True
         self._names = [prefix + name for name in NAMES]
         self._made: dict[int, tuple[list[Any], Settings]] = {}
 
     def of(self, number: int, group: Mapping[str, Any]) -> Settings:
         """Return the settings of group ``number``; a value out of range is an error."""
         values = [group[name] for name in self._names]
-        made = self._made.get(number)
-        return self._make(number, values) if made is None or made[0] != values else made[1]
+        known = self._made.get(number)
+        if known is None or known[0] != values:
+            settings = make_settings(dict(zip(NAMES, values, strict=True)))
+            copied = [list(v) if isinstance(v, list) else v for v in values]  # a list may change
+            known = self._made[number] = (copied, settings)
+            self.has_changed = True
+        return known[1]
 
-    @_disable_dynamo  # no compiler can follow how tables are made
-    def _make(self, number: int, values: list[Any]) -> Settings:
-        settings = make_settings(dict(zip(NAMES, values, strict=True)))
-        kept = [list(v) if isinstance(v, list) else v for v in values]  # lists may change
-        self._made[number] = (kept, settings)
-        self.is_new = True
-        return settings
+
+def make_settings(group: Mapping[str, Any]) -> Settings:
+    """Return the settings of a group; an error names the keyword, the rule and the value."""
+    plain = check_keywords(group)
+    noises = make_noises(plain)
+    drivers = (_driver(noises[0]), _driver(noises[1]))
+    exponents = (noises[0].exponent, noises[1].exponent)
+    (mu, sigma), exponents = effective_sizes(plain, noises, exponents)
+    shared = bool(mu) and getattr(noises[0], "shared", False)
+    twins = plain["symmetric"]
+    known = all(d or not size for d, size in zip(drivers, (mu, sigma), strict=True))
+    return Settings(
+        mu=mu,
+        sigma=sigma,
+        noises=noises,
+        exponents=exponents,
+        twins=twins,
+        shared=shared,
+        start=plain["start"],
+        stop=plain["stop"],
+        seed=plain_seed(plain["seed"]),
+        drivers=drivers,
+        engine=plain["engine"] if any(drivers) and known else "torch",
+        orbits=_orbits((bool(mu) and not shared, bool(sigma)), noises, twins),
+        tables=_fingerprint(drivers),
+        rounds=plain["rounding"] == "stochastic",
+    )
 
 
 def keywords_in(group: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,114 +193,73 @@ def keywords_in(group: Mapping[str, Any]) -> dict[str, Any]:
         0.1
     """
     own = {name.removeprefix(PREFIX): v for name, v in group.items() if name.startswith(PREFIX)}
-    found = own or {name: group[name] for name in NAMES if name in group}
-    return {**vars(DEFAULTS), **found}
-
-
-def make_settings(group: Mapping[str, Any]) -> Settings:
-    """Return the settings of a group; an error names the keyword, the rule and the value."""
-    plain = check_keywords(group)
-    noises, twins = _noises(plain)
-    both = (_driver(noises[0]), _driver(noises[1]))
-    (mu, sigma), exponents = effective_sizes(plain, noises, _exponents(plain, noises))
-    shared = bool(plain["shared_multiplicative"] and mu)
-    return Settings(
-        mu=mu,
-        sigma=sigma,
-        noises=noises,
-        exponents=exponents,
-        twins=twins,
-        shared=shared,
-        start=plain["start"],
-        stop=plain["stop"],
-        seed=seed_of(plain["seed"], plain["stream"]),
-        drivers=both,
-        engine=plain["engine"] if any(both) and _is_known((mu, sigma), both) else "torch",
-        orbits=_orbits((bool(mu) and not shared, bool(sigma)), noises, twins),
-        tables=_tables(both),
-        rounds=plain["rounding"] == "stochastic",
-    )
-
-
-def find_engine(group: Mapping[str, Any], fused: Any, params: Any) -> str | None:
-    """Return the engine that ``fused`` means for a group of parameters.
-
-    Torch's own optimizers keep a ``fused`` of theirs in the groups that `perturb` shares with them.
-    So ours is said by the keyword ``engine``, once, when a group is made.
-
-    Args:
-        group: the keywords of the group.
-        fused: None: kernels where there are some. True: an error where there is none. False: torch
-            operations only.
-        params: its parameters.
-    """
-    engine: str | None = check_keywords(group)["engine"]
-    if fused is None and engine != "triton":
-        return engine
-    if fused is not None:
-        check_flag("fused", fused)
-        if fused == (engine == "torch") and engine is not None:
-            raise ValueError(
-                f"fused={fused} and engine={engine!r} contradict each other: leave one of them out"
-            )
-    if fused is False:
-        return "torch"
-    settings = make_settings(group)
-    if settings.engine == "torch" and engine != "torch":
-        raise ValueError(
-            f"kernels know chaotic and normal noise, got noise={group['noise']!r}; leave engine "
-            "and fused out, and torch operations do the same"
-        )
-    found = {
-        check_kernel(engine, p.device, p.real.dtype if p.is_complex() else p.dtype) for p in params
-    }
-    return found.pop() if len(found) == 1 else engine
+    plain = own or {name: group[name] for name in NAMES if name in group}
+    return {**vars(DEFAULTS), **plain}
 
 
 def check_keywords(group: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keywords of a group as plain values, fit for a checkpoint.
-
-    A `ChaoticNoise` becomes the keywords that say the same. Other noises stay objects, as a pair.
-    """
-    own = _in_words({name: group[name] for name in NAMES})
-    for name, choices in (
-        ("scaling", SCALINGS),
-        ("signs", SIGN_RULES),
-        ("first_sign", FIRST_SIGNS),
-        ("rounding", ROUNDINGS),
-    ):
-        check_choice(name, own[name], choices)
-    for flag in ("symmetric", "shared_multiplicative"):
-        check_flag(flag, own[flag])
+    """Return the keywords of a group, checked, numbers as Python's own."""
+    own = {name: group[name] for name in NAMES}
+    check_choice("rounding", own["rounding"], ROUNDINGS)
+    check_flag("symmetric", own["symmetric"])
+    check_engine(own["engine"])
     start, stop = check_integer("start", own["start"], 0), own["stop"]
     if stop is not None:
         stop = check_integer("stop", stop, 0)
         if stop < start:
             raise ValueError(f"stop must not come before start, which is {start}, got {stop}")
-    check_engine(own["engine"])
-    longest = check_longest(own["longest"])
-    if longest is not None and own["noise"] not in ("chaotic", "gaussian"):
-        raise ValueError(
-            f"longest cuts the phases of chaotic noise, got longest={longest} with "
-            f"noise={own['noise']!r}; leave one of them out"
-        )
-    check_stream(own["stream"])
-    return own | {
+    plain = own | {
         "mu": check_nonnegative("mu", own["mu"]),
         "sigma": check_finite("sigma", own["sigma"]),
-        "gamma": _plain("gamma", own["gamma"], check_gamma),
-        "beta": _plain("beta", own["beta"], check_beta),
+        "gamma": _checked_pair("gamma", own["gamma"], check_gamma),
+        "beta": _checked_pair("beta", own["beta"], check_beta),
+        "noise": check_noise(own),
         "start": start,
         "stop": stop,
-        "seed": check_seed(own["seed"]),
-        "longest": longest,
-        **check_force(own),
+        "seed": check_seed_or_stream(own["seed"]),
     }
+    return plain | check_force(plain, make_noises(plain))
 
 
-def _plain(name: str, value: Any, check: Callable[[object], float]) -> Any:
-    first, second = (check(number) for number in pair(name, value))
-    return (first, second) if isinstance(value, (tuple, list)) else first
+def check_noise(own: Mapping[str, Any]) -> NoiseLike:
+    """Return the noise, a noise or a pair of them; refuse a gamma or beta that it overrules."""
+    noise = own["noise"]
+    if noise is None:
+        return None
+    for each in pair("noise", noise):
+        if isinstance(each, type) or not isinstance(each, Noise):
+            raise TypeError(
+                "noise must be a noise such as ChaoticNoise(0.6) or GaussianNoise(), or a pair "
+                f"(multiplicative, additive) of noises, got {noise!r}"
+            )
+    for name in ("gamma", "beta"):
+        if own[name] != getattr(DEFAULTS, name):
+            raise ValueError(
+                f"noise={noise!r} says {name} itself, got {name}={own[name]!r} too; leave it out"
+            )
+    return tuple(noise) if isinstance(noise, list) else noise
+
+
+def check_seed_or_stream(seed: Any) -> Seed:
+    """Return a seed: a number, or a number and the name of a stream.
+
+    Examples:
+        >>> check_seed_or_stream((0, "critic"))
+        (0, 'critic')
+    """
+    if not isinstance(seed, (tuple, list)):
+        return check_seed(seed)
+    if len(seed) != 2:
+        raise ValueError(f"seed must be a number or a pair (number, name), got {seed!r}")
+    stream = check_stream(seed[1])
+    if stream is None:
+        raise ValueError(f"the second part of a seed must be a name or a number, got {seed!r}")
+    return check_seed(seed[0]), stream
+
+
+def plain_seed(seed: Seed) -> int:
+    """Return one number for a seed, with its stream hashed into it."""
+    return seed_of(*seed) if isinstance(seed, tuple) else seed
 
 
 def pair(name: str, value: Any) -> tuple[Any, Any]:
@@ -308,81 +285,49 @@ def check_learning_rate(lr: Any) -> float | Tensor:
     return check_nonnegative("lr", lr)
 
 
-# The kinds of noise are told apart below, and nowhere else in the optimizers. ---------------------
+def refuse_unknown(
+    names: Iterable[str], known: Iterable[str], prefix: str = "", what: str = "the perturbation"
+) -> None:
+    """Raise on a name that ``what`` does not have as a keyword, with the nearest one that it has.
 
-
-def _in_words(own: dict[str, Any]) -> dict[str, Any]:
-    """Return the keywords with two `ChaoticNoise` of one kind as words and numbers."""
-    if isinstance(own["noise"], str):
-        check_choice("noise", own["noise"], KINDS)
-        return own
-    both = pair("noise", own["noise"])
-    for noise in both:
-        if isinstance(noise, type) or not isinstance(noise, Noise):
-            raise TypeError(
-                f"noise must be one of {', '.join(map(repr, KINDS))}, a noise such as "
-                f"ChaoticNoise(0.6), or a pair of noises, got {own['noise']!r}"
-            )
-    first, second = both
-    alike = isinstance(first, ChaoticNoise) and isinstance(second, ChaoticNoise)
-    if not alike or any(getattr(first, name) != getattr(second, name) for name in COMMON):
-        return own | {"noise": both}
-    values = {name: getattr(first, name) for name in COMMON}
-    for name in ("gamma", "beta"):
-        a, b = getattr(first, name), getattr(second, name)
-        values[name] = a if a == b else (a, b)
-    values["engine"] = first.engine if first.engine is not None else own["engine"]
-    for name, value in values.items():
-        if own[name] != getattr(DEFAULTS, name) and own[name] != value:
-            raise ValueError(f"noise says {name}={value!r}, but {name}={own[name]!r} was given too")
-    return own | {"noise": "chaotic"} | values
-
-
-def _noises(plain: Mapping[str, Any]) -> tuple[tuple[Noise, Noise], bool]:
-    """Return both noises, and whether each has a twin.
-
-    A normal noise given as a word has twice the variance instead of a twin.
+    Examples:
+        >>> refuse_unknown(["sigm"], NAMES)
+        Traceback (most recent call last):
+        TypeError: the perturbation has no keyword 'sigm'; did you mean 'sigma'?
     """
-    if not isinstance(plain["noise"], str):
-        return plain["noise"], plain["symmetric"]
+    known = list(known)
+    for name in names:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            every = ", ".join(prefix + each for each in known)
+            hint = f"did you mean {prefix + close[0]!r}?" if close else f"it has {every}"
+            raise TypeError(f"{what} has no keyword {prefix + name!r}; {hint}")
+
+
+def _checked_pair(name: str, value: Any, check: Callable[[object], float]) -> Any:
+    first, second = (check(number) for number in pair(name, value))
+    return (first, second) if isinstance(value, (tuple, list)) else first
+
+
+def make_noises(plain: Mapping[str, Any]) -> tuple[Noise, Noise]:
+    """Return the multiplicative and the additive noise that keywords ask for."""
+    if plain["noise"] is not None:
+        return pair("noise", plain["noise"])
     gammas, betas = pair("gamma", plain["gamma"]), pair("beta", plain["beta"])
-    first, second = (_noise(plain, *each) for each in zip(gammas, betas, strict=True))
-    return (first, second), plain["symmetric"] and plain["noise"] != "gaussian"
-
-
-def _noise(plain: Mapping[str, Any], gamma: float, beta: float) -> Noise:
-    if plain["noise"] == "stable":
-        return StableNoise(1.0 / gamma, beta)
     engine = None if plain["engine"] == "triton" else plain["engine"]  # scalars stay on the CPU
-    rules = (plain["signs"], engine, plain["first_sign"], plain["longest"])
-    chaotic = ChaoticNoise(gamma, beta, *rules)
-    if plain["noise"] == "chaotic":
-        return chaotic
-    if plain["scaling"] == "langevin":
-        return GaussianNoise(1.0)
-    return GaussianNoise(chaotic.variance * (2.0 if plain["symmetric"] else 1.0))
-
-
-def _exponents(plain: Mapping[str, Any], noises: tuple[Noise, Noise]) -> tuple[float, float]:
-    """Return the powers of eta: the noise's own, but gamma for a Gaussian matched to chaos."""
-    kind = plain["noise"]
-    if not isinstance(kind, str) or (kind, plain["scaling"]) == ("gaussian", "langevin"):
-        return noises[0].exponent, noises[1].exponent
-    gamma = pair("gamma", plain["gamma"])
-    return float(gamma[0]), float(gamma[1])
-
-
-def _is_known(used: tuple[float, float], drivers: tuple[Driver | None, Driver | None]) -> bool:
-    """Return whether the compiled kernels know all noises in use."""
-    return all(d or not size for d, size in zip(drivers, used, strict=True))
+    first, second = (
+        ChaoticNoise(gamma, beta, engine=engine) for gamma, beta in zip(gammas, betas, strict=True)
+    )
+    return first, second
 
 
 def _driver(noise: Noise) -> Driver | None:
-    """Return what the compiled kernels know of a noise."""
-    return noise.driver if isinstance(noise, (ChaoticNoise, GaussianNoise)) else None
+    """Return what the kernels know of a noise; None for one without a `Driver` as ``driver``."""
+    driver = getattr(noise, "driver", None)
+    return driver if isinstance(driver, Driver) else None
 
 
-def _tables(drivers: tuple[Driver | None, Driver | None]) -> int | None:
+def _fingerprint(drivers: tuple[Driver | None, Driver | None]) -> int | None:
     """Return what identifies the tables that the noises' bits come from."""
     return make_key(*(d.fingerprint if d else 0 for d in drivers)) if any(drivers) else None
 

@@ -1,242 +1,185 @@
-"""One tail of the standard stable law, by Zolotarev's integral and the trapezoidal rule.
+"""One side of the standard stable law (S1), by Zolotarev's integral, for alpha away from 1.
 
-With 1 < alpha <= 2, y > 0, tau = tan(pi (2 - alpha) / 2) and the angle
+For alpha > 1 and y > 0, with tau = tan(pi (2 - alpha) / 2), A = alpha, a = A - 1 and the angle
 
     epsilon = arctan(tau) + arctan(beta tau)         0 only if the tail y > 0 is thin
-    Lambda  = (pi - epsilon) / alpha                 P(X > 0) = Lambda / pi
+    Lambda  = (pi - epsilon) / A                     P(X > 0) = Lambda / pi
 
 Zolotarev's integral in the distance delta to its upper end (Nolan's pi/2 - theta) is
 
     P(X > y) = 1/pi                      int_0^Lambda  e^(-g) d delta
     f(y)     = alpha / ((alpha-1) pi y)  int_0^Lambda  g e^(-g) d delta
-    g = y^(alpha/(alpha-1)) V(delta)
-    V = (cos(alpha theta_0) sin(delta) / sin(epsilon + alpha delta))^(1/(alpha-1))
-        sin(epsilon + (alpha-1) delta) / sin(epsilon + alpha delta)
+    g = y^(alpha/(alpha-1)) (cos(alpha theta_0))^(1/(alpha-1)) V(delta)
+    V = (sin(delta) / sin(epsilon + A delta))^(1/a) sin(epsilon + a delta) / sin(epsilon + A delta)
 
-V grows with delta, so both integrals are positive and the first equals, by parts,
-1/pi int g e^(-g) delta d(log V). Neither form subtracts anything, at any y.
+For alpha < 1 it is the same V with A = 1/alpha and epsilon = pi/2 - theta_0 (Zolotarev's duality),
+and with delta = alpha (theta + theta_0)
 
-The variable is t = log V + RATE w with w = log(delta / (Lambda - delta)): it moves where V moves,
-and where V stands still (alpha near 2, beta near -1) it follows delta over its decades. In t the
-integrands are analytic in a strip about the real line and vanish at both ends, so equal steps
-converge geometrically: STEP = 0.28 leaves an error of a few 1e-14. The nodes t = j STEP do not
-depend on y; they are found once for each (alpha, beta), and y enters only through e^(-g).
+    P(0 < X < y) = 1/(alpha pi)          int_0^Lambda  e^(-g) d delta
+    f(y)         = 1/((1-alpha) pi y)    int_0^Lambda  g e^(-g) d delta
 
-References: Zolotarev (1986), One-dimensional Stable Distributions, Theorem 2.2.3;
+V grows with delta. See `nodes` for the quadrature.
+
+References: Zolotarev (1986), One-dimensional Stable Distributions, Theorems 2.2.3 and 2.3.2;
 Nolan (1997), Stochastic Models 13, Theorem 1.
 """
 
-from collections.abc import Iterator
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from mpgd.stable.nodes import CELL, DEPTH, PAGE, Array, Integral
 
-STEP = 0.28  # halving it changes no value by more than 1e-13
-RATE = 2.0
-SMALLEST, LARGEST = 1e-18, 1e20  # outside, the law is its value at 0 or its leading power
-LOG_OVERFLOW = 700.0  # e^(-g) is lost beyond g = e^700, even as a logarithm
-DEPTH = 34.0  # -log of the relative weight below which nodes are left out
-LOG_CUT = np.log(750.0)  # e^(-750) is 0 in double precision
-CELL = 2.0  # values of y whose log y^(alpha/(alpha-1)) share a cell share their nodes
-CHUNK = 100_000  # entries of the largest temporary array
 FLAT = 1e-4  # its fourth power is below rounding
-GRID = 8192  # starting points for Newton's method
+LOG_DIGITS = 42.0  # e^-42 is far below rounding: two terms of a series that differ so much
 
 
-class _Nodes(NamedTuple):
-    """Log V, log(V d delta/dw) and the weights of both sums at t = j STEP; floor is log V(0)."""
+class _Side(NamedTuple):
+    """The side y > 0 of a law: g = exp(power log y + offset) V; smallest and largest log y."""
 
-    log_v: Array
-    log_mass: Array
-    weights: Array
-    floor: float
+    power: float
+    offset: float
+    log_ends: tuple[float, float]
+    integral: Integral
 
 
-def angle_offset(alpha: float, beta: float) -> float:
-    """Return epsilon = arctan(tau) + arctan(beta tau), without cancellation near beta = -1.
+def angles(alpha: float, beta: float) -> tuple[float, float]:
+    """Return epsilon and pi - epsilon, both without cancellation.
 
     Args:
-        alpha: stability index in (1, 2].
+        alpha: stability index in (0, 2], not 1.
         beta: skewness in [-1, 1].
 
     Returns:
-        An angle in [0, pi (2 - alpha)].
+        Two angles with the sum pi. The second one is 0 if the law has no mass on y > 0.
 
     Examples:
-        >>> angle_offset(1.5, -1.0)
+        >>> angles(1.5, -1.0)[0]
         0.0
-        >>> round(angle_offset(1.5, 0.0) / np.pi, 12)
+        >>> angles(0.5, -1.0)[1]
+        0.0
+        >>> round(angles(1.5, 0.0)[0] / np.pi, 12)
         0.25
     """
-    tau = np.tan(0.5 * np.pi * (2.0 - alpha))
-    return float(np.arctan2((1.0 + beta) * tau, 1.0 - beta * tau**2))
+    if alpha > 1.0:
+        tau = math.tan(0.5 * math.pi * (2.0 - alpha))
+        epsilon = math.atan2((1.0 + beta) * tau, 1.0 - beta * tau**2)
+        return epsilon, math.pi - epsilon
+    tau = math.tan(0.5 * math.pi * alpha)
+    epsilon = math.atan2((1.0 - beta) * tau, 1.0 + beta * tau**2) / alpha
+    return epsilon, math.atan2((1.0 + beta) * tau, 1.0 - beta * tau**2) / alpha
 
 
-def log_tail(y: Array, alpha: float, beta: float) -> Array:
-    """Return log P(X > y) for the standard law, at every entry of ``y`` >= 0.
-
-    Args:
-        y: one-dimensional, entries >= 0 or NaN.
-        alpha: stability index in [1.01, 2].
-        beta: skewness in [-1, 1].
-
-    Returns:
-        An array like ``y``.
-
-    Examples:
-        >>> float(np.round(np.exp(log_tail(np.array([0.0, 1.0]), 1.5, 0.0)), 6)[1])
-        0.243658
-    """
-    return log_tail_and_density(y, alpha, beta)[0]
-
-
-def log_density(y: Array, alpha: float, beta: float) -> Array:
-    """Return the log density of the standard law at every entry of ``y`` >= 0.
+def log_side(y: Array, alpha: float, beta: float, rows: Sequence[int] = (0, 1, 2)) -> Array:
+    """Return log P(X > y), log P(0 < X < y) and log f(y), which share their exponentials.
 
     Args:
         y: one-dimensional, entries >= 0 or NaN.
-        alpha: stability index in [1.01, 2].
+        alpha: stability index in (0, 0.99] or [1.01, 2].
         beta: skewness in [-1, 1].
+        rows: which of the three.
 
     Returns:
-        An array like ``y``.
+        An array (row, y).
 
     Examples:
-        >>> float(np.round(np.exp(log_density(np.array([1.0]), 1.5, 0.0)), 6)[0])
+        >>> tail, inside, density = np.exp(log_side(np.array([0.0, 1.0]), 1.5, 0.0))
+        >>> round(float(tail[1]), 6), round(float(tail[1] + inside[1]), 12)
+        (0.243658, 0.5)
+        >>> round(float(density[1]), 6)
         0.202038
     """
-    return log_tail_and_density(y, alpha, beta)[1]
-
-
-def log_tail_and_density(y: Array, alpha: float, beta: float) -> tuple[Array, Array]:
-    """Return log P(X > y) and log f(y), which share their exponentials.
-
-    Args:
-        y: one-dimensional, entries >= 0 or NaN.
-        alpha: stability index in [1.01, 2].
-        beta: skewness in [-1, 1].
-
-    Returns:
-        Two arrays like ``y``.
-
-    Examples:
-        >>> tail, density = log_tail_and_density(np.array([0.0]), 2.0, 0.0)
-        >>> np.round(np.exp([tail[0], density[0]]), 6).tolist()
-        [0.5, 0.282095]
-    """
-    nodes = _nodes(alpha, beta)
-    thin = np.isfinite(nodes.floor)
-    inside = np.clip(y, SMALLEST, np.inf if thin else LARGEST)
-    log_y = np.log(inside)
-    sums = _log_sums(alpha / (alpha - 1.0) * log_y, nodes)
-    # A thick tail is its leading power c y^-alpha, to the last bit, beyond LARGEST.
-    beyond = np.zeros_like(y) if thin else np.log(np.maximum(y, LARGEST) / LARGEST)
-    density = sums[1] + np.log(alpha / (alpha - 1.0)) - log_y
-    return sums[0] - alpha * beyond, density - (alpha + 1.0) * beyond
-
-
-def _log_sums(xi: Array, nodes: _Nodes) -> Array:
-    """Return log(1/pi int g e^(-g) (delta du, d delta)) with log g = xi + u, shape (2, xi)."""
-    sums = np.full((2, xi.size), -np.inf)
-    sums[:, np.isnan(xi)] = np.nan
-    for cell, members in _cells(xi, nodes.floor):
-        here = _slice(nodes, cell * CELL)
-        floor = np.exp(nodes.floor + cell * CELL)
-        level = np.exp(here.log_v + cell * CELL)
-        # V - V(0) through expm1: on a thin tail the whole integral lives where they nearly agree.
-        excess = -level * np.expm1(here.floor - here.log_v)
-        rows = max(1, CHUNK // here.log_v.size)
-        for start in range(0, members.size, rows):
-            rank = members[start : start + rows]
-            growth = xi[rank] - cell * CELL
-            factor = np.exp(growth)
-            total = (here.weights * level) @ np.exp(-excess[:, None] * factor)
-            sums[:, rank] = np.log(total) + growth - floor * factor
+    if angles(alpha, beta)[1] == 0.0:
+        nowhere = np.full((len(rows), y.size), -np.inf)
+        return np.where(np.isnan(y), np.nan, nowhere)
+    side = _side(alpha, beta)
+    with np.errstate(divide="ignore"):
+        log_y = np.log(y)
+    inside = np.clip(log_y, *side.log_ends)
+    swapped = [1 - row if row < 2 and alpha < 1.0 else row for row in rows]
+    sums = side.integral.log_sums(side.power * inside + side.offset, swapped)
+    # Beyond the ends the functions are their leading powers, to the last bit.
+    with np.errstate(invalid="ignore"):
+        beyond = np.maximum(log_y - side.log_ends[1], 0.0)
+        below = np.minimum(log_y - side.log_ends[0], 0.0)
+    for row, values in zip(rows, sums, strict=True):
+        if alpha < 1.0:
+            values -= math.log(alpha)
+        if row == 2:
+            values += math.log(alpha / abs(alpha - 1.0)) - inside - (alpha + 1.0) * beyond
+        else:
+            values += below if row else -alpha * beyond
     return sums
 
 
-def _cells(xi: Array, floor: float) -> Iterator[tuple[int, NDArray[np.intp]]]:
-    """Yield each occupied cell number with the ranks of its entries."""
-    ceiling = LOG_OVERFLOW - floor if np.isfinite(floor) else np.inf
-    ranks = np.flatnonzero(xi < ceiling)
-    cells = np.floor(xi[ranks] / CELL).astype(np.int64)
-    order = np.argsort(cells, kind="stable")
-    numbers, starts = np.unique(cells[order], return_index=True)
-    groups = np.split(ranks[order], starts[1:]) if numbers.size else []
-    yield from zip(numbers.tolist(), groups, strict=True)
+@lru_cache(maxsize=128)
+def _side(alpha: float, beta: float) -> _Side:
+    """Return the nodes and constants of one side."""
+    epsilon, omega = angles(alpha, beta)
+    A = alpha if alpha > 1.0 else 1.0 / alpha
+    tangent = beta * math.tan(0.5 * math.pi * min(alpha, 2.0 - alpha))
+    offset = -math.log(math.hypot(1.0, tangent)) / (alpha - 1.0)
+    power = alpha / (alpha - 1.0)
+    ends = _log_ends(alpha, epsilon)
+    highest = max(power * end + offset for end in ends)
+    floor, width = _floor(A, epsilon), omega / A
+    ends_w = (_leftmost(A, epsilon, omega, highest), 60.0)
+    integral = Integral(lambda w: _geometry(w, A, epsilon, omega), ends_w, floor, width)
+    return _Side(power, offset, ends, integral)
 
 
-def _slice(nodes: _Nodes, xi: float) -> _Nodes:
-    """Keep the nodes that matter for log y^(alpha/(alpha-1)) in [xi, xi + CELL]."""
-    u = nodes.log_v
-    stop = int(np.searchsorted(u, np.logaddexp(LOG_CUT, nodes.floor + xi + CELL) - xi))
-    centre = min(int(np.searchsorted(u, np.logaddexp(nodes.floor, -xi - CELL))), u.size - 1)
-    start = int(np.searchsorted(nodes.log_mass, nodes.log_mass[centre] - DEPTH))
-    keep = slice(start, stop)
-    return _Nodes(u[keep], nodes.log_mass[keep], nodes.weights[:, keep], nodes.floor)
+def _log_ends(alpha: float, epsilon: float) -> tuple[float, float]:
+    """Return the log y between which the sums are needed.
+
+    Outside, the convergent and the asymptotic series in y are their first terms. A one-sided law
+    or a thin tail has none: there the sums go on until they underflow.
+    """
+    second, first = math.lgamma(2.0 / alpha), math.lgamma(1.0 / alpha)
+    low, high = -LOG_DIGITS - max(second - first, 0.0), 46.0 / min(alpha, 1.0)
+    if epsilon > 0.0:
+        return low, high
+    return (low, 710.0) if alpha > 1.0 else (-745.0, high)
 
 
-@lru_cache(maxsize=32)
-def _nodes(alpha: float, beta: float) -> _Nodes:
-    """Solve t(w) = j STEP for w and weigh the nodes."""
-    grid = np.linspace(_leftmost(alpha, beta), 60.0, GRID)
-    t = _geometry(grid, alpha, beta)[0] + RATE * grid
-    target = STEP * np.arange(np.ceil(t[0] / STEP), np.floor(t[-1] / STEP))
-    w = np.interp(target, t, grid)
-    for _ in range(5):  # t is smooth on the scale of the grid: three steps reach rounding
-        u, slope, _, _ = _geometry(w, alpha, beta)
-        w = w - (u + RATE * w - target) / (slope + RATE)
-    u, slope, delta, d_delta = _geometry(w, alpha, beta)
-    weights = STEP / np.pi / (slope + RATE) * np.stack([delta * slope, d_delta])
-    # Both increase but for rounding, which binary searches do not forgive.
-    log_v, log_mass = np.maximum.accumulate(np.stack([u, u + np.log(d_delta)]), axis=1)
-    return _Nodes(log_v, log_mass, weights, _floor(alpha, beta))
-
-
-def _geometry(w: Array, alpha: float, beta: float) -> tuple[Array, Array, Array, Array]:
+def _geometry(
+    w: Array, A: float, epsilon: float, omega: float
+) -> tuple[Array, Array, Array, Array]:
     """Return u = log V, du/dw, delta and d delta/dw at delta = Lambda / (1 + e^-w)."""
-    epsilon, a = angle_offset(alpha, beta), alpha - 1.0
-    width = (np.pi - epsilon) / alpha
+    a, width = A - 1.0, omega / A
     delta, phi = width / (1.0 + np.exp(-w)), width / (1.0 + np.exp(w))
-    # sin(epsilon + alpha delta) = sin(alpha phi): take the form whose argument is not near pi.
-    near_end = alpha * phi < 0.5 * np.pi
-    angle = np.where(near_end, alpha * phi, epsilon + alpha * delta)
-    ratio = _cos_alpha_theta(alpha, beta) * np.sin(delta) / np.sin(angle)
-    u = np.log(ratio) / a + np.log(np.sin(epsilon + a * delta) / np.sin(angle))
-    cotangent = np.where(near_end, 1.0, -1.0) / np.tan(angle)
-    slope = 1.0 / np.tan(delta) + a**2 / np.tan(epsilon + a * delta) + alpha**2 * cotangent
-    slope = np.maximum(slope / a, 0.0)
-    if epsilon == 0.0:  # the logarithms and cotangents cancel: log V = log V(0) + alpha delta^2 / 2
+    # sin(epsilon + A delta) = sin(A phi): take the form with an argument that is not near pi.
+    end = A * phi < 0.5 * np.pi
+    angle = np.where(end, A * phi, epsilon + A * delta)
+    past = epsilon + a * delta > 0.5 * np.pi
+    middle = np.where(past, omega - a * delta, epsilon + a * delta)
+    u = np.log(np.sin(delta) / np.sin(angle)) / a + np.log(np.sin(middle) / np.sin(angle))
+    cotangent = np.where(end, 1.0, -1.0) / np.tan(angle)
+    second = np.where(past, -1.0, 1.0) / np.tan(middle)
+    slope = np.maximum((1.0 / np.tan(delta) + a**2 * second + A**2 * cotangent) / a, 0.0)
+    if epsilon == 0.0:  # logarithms and cotangents cancel: log V = log V(0) + A delta^2 / 2
         flat = delta < FLAT
-        u = np.where(flat, _floor(alpha, beta) + 0.5 * alpha * delta**2, u)
-        slope = np.where(flat, alpha * delta, slope)
+        u = np.where(flat, _floor(A, epsilon) + 0.5 * A * delta**2, u)
+        slope = np.where(flat, A * delta, slope)
     d_delta = delta * phi / width
     return u, slope * d_delta, delta, d_delta
 
 
-def _leftmost(alpha: float, beta: float) -> float:
-    """Return a w below every node that a y up to LARGEST needs."""
-    epsilon = angle_offset(alpha, beta)
+def _leftmost(A: float, epsilon: float, omega: float, highest: float) -> float:
+    """Return a w below every node that a xi up to ``highest`` needs."""
     if epsilon == 0.0:
         return -60.0
-    # There V ~ (cos(alpha theta_0) delta / sin(epsilon))^(1/(alpha-1)).
-    depth = alpha * np.log(LARGEST) + (alpha - 1.0) * (DEPTH + CELL)
-    edge = np.log(np.sin(epsilon) / _cos_alpha_theta(alpha, beta))
-    return float(min(-60.0, edge - depth - 3.0))
+    # There V ~ (delta / sin(epsilon))^(1/a), and delta / Lambda ~ e^w.
+    edge = math.log(math.sin(min(epsilon, omega))) - math.log(omega / A)
+    return min(-60.0, edge - (A - 1.0) * (highest + DEPTH + CELL * (PAGE + 1)) - 3.0)
 
 
-def _floor(alpha: float, beta: float) -> float:
+def _floor(A: float, epsilon: float) -> float:
     """Return log V(0), which is finite for a thin tail only."""
-    if angle_offset(alpha, beta) > 0.0:
-        return -np.inf
-    ratio = _cos_alpha_theta(alpha, beta) / alpha
-    return float(np.log(ratio) / (alpha - 1.0) + np.log((alpha - 1.0) / alpha))
-
-
-def _cos_alpha_theta(alpha: float, beta: float) -> float:
-    tau = np.tan(0.5 * np.pi * (2.0 - alpha))
-    return float(1.0 / np.hypot(1.0, beta * tau))
+    if epsilon > 0.0:
+        return -math.inf
+    return -math.log(A) / (A - 1.0) + math.log((A - 1.0) / A)

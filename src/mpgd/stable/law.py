@@ -1,91 +1,104 @@
-"""The stable law S_alpha(c, beta, 0) and the Chambers-Mallows-Stuck formula.
+"""The stable law S_alpha(scale, beta, loc), with the names of ``scipy.stats``.
 
-For 1 < alpha <= 2, -1 <= beta <= 1 and scale c > 0 the characteristic function is
+For 0 < alpha <= 2, -1 <= beta <= 1, scale c > 0 and location m the characteristic function is, in
+Nolan's parametrisation S1 (alpha = 1: with tan(pi alpha/2) replaced by -(2/pi) log|t|)
 
-    E exp(i t X) = exp(-|c t|^alpha (1 - i beta sign(t) tan(pi alpha / 2)))
+    E exp(i t X) = exp(-|c t|^alpha (1 - i beta sign(t) tan(pi alpha/2)) + i m t)
 
-which is Nolan's parametrisation S1 at location 0, the default of ``scipy.stats.levy_stable``. The
-mean is 0; alpha = 2 is the normal law of variance 2 c^2. The distribution functions are one-sided
-integrals (``stable_integral``) joined by the reflection X(beta) ~ -X(-beta):
+and in S0, which is continuous in all four parameters, X has in addition the shift
+-beta c tan(pi alpha/2). alpha = 2 is the normal law of variance 2 c^2, alpha = 1 and beta = 0
+Cauchy's, alpha = 1/2 and beta = 1 Levy's. cdf and sf are each computed in their own tail, where 1
+minus the other would cancel.
 
-    cdf(x; beta) = sf(-x; -beta)
-
-so cdf and sf are each computed directly in their own tail, where 1 minus the other would cancel.
-
-References: Samorodnitsky & Taqqu (1994), Definition 1.1.6; Chambers, Mallows & Stuck (1976), with
-the correction of Weron (1996).
+References: Samorodnitsky & Taqqu (1994), Definition 1.1.6; Nolan (2020), Univariate Stable
+Distributions, Definitions 1.4 and 1.5.
 """
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mpgd.stable.integral import (
-    LARGEST,
-    SMALLEST,
-    angle_offset,
-    log_density,
-    log_tail,
-    log_tail_and_density,
+from mpgd.stable.nodes import Array
+from mpgd.stable.sampling import draw
+from mpgd.stable.standard import (
+    location,
+    log_functions,
+    quantile,
+    skew_shift,
 )
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from mpgd.stable.estimate import StableFit
 
-Array = NDArray[np.float64]
+Parameter = Any  # a float, or an array of them
 
-SMALLEST_ALPHA = 1.01  # below, y^(alpha/(alpha-1)) loses the digits promised here
-TABLE_SIZE = 1024
-NEWTON_STEPS = 60
+PARAMETRIZATIONS = ("S0", "S1")
 SMALLEST_SCALE = np.finfo(np.float64).tiny  # below it densities overflow
+NAMES = ("alpha", "beta", "loc", "scale")
+RANGES: dict[str, tuple[str, Callable[[Array], NDArray[np.bool_]]]] = {
+    "alpha": ("must lie in (0, 2]", lambda v: (v > 0.0) & (v <= 2.0)),
+    "beta": ("must lie in [-1, 1]", lambda v: np.abs(v) <= 1.0),
+    "loc": ("must be finite", np.isfinite),
+    "scale": (
+        f"must be finite and at least {SMALLEST_SCALE:.3g}",
+        lambda v: (v >= SMALLEST_SCALE) & (v < np.inf),
+    ),
+}
 
 
 @dataclass(frozen=True)
 class StableLaw:
-    """A stable law of index alpha, skewness beta and scale c, at location 0.
+    """A stable law, or an array of them.
 
-    The functions of ``x`` accept anything ``numpy.asarray`` turns into real numbers and return a
-    float64 array of that shape, or a numpy float for a scalar. Relative errors are below 1e-10
-    wherever the value exceeds 1e-15. They need alpha >= 1.01.
+    The functions take and return numpy arrays, broadcast with the parameters; scalars give a
+    numpy float. For alpha >= 0.3 relative errors are below 1e-10 wherever the value exceeds 1e-15;
+    below, 1e-9 down to alpha = 0.1. Parameters outside their ranges raise, where
+    ``scipy.stats.levy_stable`` returns nan; a p outside [0, 1] gives nan in ``ppf`` and ``isf``,
+    as in scipy.
 
     Args:
-        alpha: stability index in (1, 2].
+        alpha: stability index in (0, 2].
         beta: skewness in [-1, 1]; +1 has its heavy tail to the right.
+        loc: location.
         scale: c > 0.
+        parametrization: ``"S1"``, scipy's default, or ``"S0"``, continuous through alpha = 1.
 
     Raises:
-        TypeError: if an argument is no real number.
-        ValueError: if an argument lies outside its range.
+        TypeError: if a parameter does not hold real numbers.
+        ValueError: if a parameter lies outside its range, or the parametrisation is unknown.
 
     Examples:
         >>> law = StableLaw(1.5, beta=0.5)
         >>> round(float(law.cdf(0.0)), 6)
         0.598389
-        >>> bool(np.isclose(law.cdf(law.quantile(0.99)), 0.99, rtol=1e-12))
+        >>> bool(np.isclose(law.cdf(law.ppf(0.99)), 0.99, rtol=1e-12))
         True
+        >>> np.round(StableLaw([0.5, 1.0, 2.0]).pdf(0.0), 6).tolist()
+        [0.63662, 0.31831, 0.282095]
     """
 
-    alpha: float
-    beta: float = 0.0
-    scale: float = 1.0
+    alpha: Parameter
+    beta: Parameter = 0.0
+    loc: Parameter = 0.0
+    scale: Parameter = 1.0
+    parametrization: str = "S1"
 
     def __post_init__(self) -> None:
-        for name in ("alpha", "beta", "scale"):
-            object.__setattr__(self, name, _real_number(name, getattr(self, name)))
-        if not 1.0 < self.alpha <= 2.0:  # written so that NaN fails too
-            raise ValueError(f"alpha must lie in (1, 2], got {self.alpha!r}")
-        if not -1.0 <= self.beta <= 1.0:
-            raise ValueError(f"beta must lie in [-1, 1], got {self.beta!r}")
-        if not 0.0 < self.scale < np.inf:
-            raise ValueError(f"scale must be positive and finite, got {self.scale!r}")
-        if self.scale < SMALLEST_SCALE:
-            raise ValueError(f"scale must be at least {SMALLEST_SCALE:.3g}, got {self.scale!r}")
+        for name in NAMES:
+            value = _real_parameter(name, getattr(self, name))
+            rule, inside = RANGES[name]
+            _require(f"{name} {rule}", np.atleast_1d(value), inside(np.atleast_1d(value)))
+            object.__setattr__(self, name, value)
+        if self.parametrization not in PARAMETRIZATIONS:
+            raise ValueError(f"parametrization must be 'S0' or 'S1', got {self.parametrization!r}")
+        np.broadcast_shapes(*(np.shape(getattr(self, name)) for name in NAMES))
 
     def pdf(self, x: ArrayLike) -> Array:
         """Return the density at every entry of ``x``.
@@ -94,7 +107,7 @@ class StableLaw:
             >>> bool(np.isclose(StableLaw(2.0).pdf(0.0), 0.5 / np.sqrt(np.pi)))
             True
         """
-        return _shaped(np.exp(self.logpdf(x)))
+        return _exp(self.logpdf(x))
 
     def logpdf(self, x: ArrayLike) -> Array:
         """Return the log density, finite on a thin tail also where the density underflows.
@@ -103,11 +116,7 @@ class StableLaw:
             >>> round(float(StableLaw(2.0).logpdf(100.0)), 6)
             -2501.265512
         """
-        y, negative, shape = self._standard(x)
-        out = np.empty_like(y)
-        for side, beta in ((~negative, self.beta), (negative, -self.beta)):
-            out[side] = log_density(y[side], self.alpha, beta)
-        return _shaped(out.reshape(shape) - np.log(self.scale))
+        return self._of_x(x, lambda z, a, b, c: log_functions(z, a, b, [2])[0] - np.log(c))
 
     def cdf(self, x: ArrayLike) -> Array:
         """Return P(X <= x), relatively accurate in the left tail.
@@ -116,7 +125,16 @@ class StableLaw:
             >>> round(float(StableLaw(1.5).cdf(0.0)), 12), float(StableLaw(1.5).cdf(np.inf))
             (0.5, 1.0)
         """
-        return self._upper_tail(np.negative(_real_array("x", x)), -self.beta)
+        return _exp(self.logcdf(x))
+
+    def logcdf(self, x: ArrayLike) -> Array:
+        """Return log P(X <= x).
+
+        Examples:
+            >>> round(float(StableLaw(0.5, 1.0).logcdf(1e-4)), 6)
+            -5004.831062
+        """
+        return self._of_x(x, lambda z, a, b, c: log_functions(z, a, b, [1])[0])
 
     def sf(self, x: ArrayLike) -> Array:
         """Return P(X > x), relatively accurate in the right tail.
@@ -126,37 +144,104 @@ class StableLaw:
             >>> bool(np.isclose(law.sf(1e8), law.cdf(-1e8), rtol=1e-12))
             True
         """
-        return self._upper_tail(_real_array("x", x), self.beta)
+        return _exp(self.logsf(x))
 
-    def quantile(self, p: ArrayLike) -> Array:
-        """Return the x with cdf(x) = p, for p in [0, 1]; the ends give -inf and inf.
-
-        Raises:
-            ValueError: if an entry of ``p`` lies outside [0, 1].
+    def logsf(self, x: ArrayLike) -> Array:
+        """Return log P(X > x).
 
         Examples:
-            >>> float(StableLaw(1.5).quantile(0.0))
+            >>> round(float(StableLaw(1.0).logsf(1e300)), 6)
+            -691.920258
+        """
+        return self._of_x(x, lambda z, a, b, c: log_functions(z, a, b, [0])[0])
+
+    def ppf(self, p: ArrayLike) -> Array:
+        """Return the x with cdf(x) = p; 0 and 1 give the ends of the support.
+
+        Examples:
+            >>> float(StableLaw(1.5).ppf(0.0))
             -inf
-            >>> round(float(StableLaw(2.0).quantile(0.975) / np.sqrt(2.0)), 6)
+            >>> round(float(StableLaw(2.0).ppf(0.975) / np.sqrt(2.0)), 6)
             1.959964
         """
-        p = _real_array("p", p)
-        _require("p must lie in [0, 1]", p, ~((p < 0.0) | (p > 1.0)))  # NaN passes through
-        self._check_alpha()
-        right = p > 1.0 - _mass_above_zero(self.alpha, self.beta)
-        x = np.empty_like(p)
-        x[right] = _inverse_tail(1.0 - p[right], self.alpha, self.beta)
-        x[~right] = -_inverse_tail(p[~right], self.alpha, -self.beta)
-        with np.errstate(over="ignore"):
-            return _shaped(self.scale * x)
+        return self._of_p(_real_array("p", p), upper=False)
 
-    def sample(self, shape: int | tuple[int, ...], seed: int = 0) -> Tensor:
-        """Return independent samples, a float64 tensor; element i depends on (seed, i) alone."""
-        from mpgd.noise.memoryless import StableNoise  # loads torch, which nothing else here needs
+    def isf(self, q: ArrayLike) -> Array:
+        """Return the x with sf(x) = q, also where 1 - q rounds to 1.
 
-        noise = StableNoise(self.alpha, self.beta)
-        value, _ = noise.step(noise.init(shape, seed))
-        return self.scale * value
+        Examples:
+            >>> bool(np.isclose(StableLaw(1.0).isf(1e-30), 1e30 / np.pi))
+            True
+        """
+        return self._of_p(_real_array("q", q), upper=True)
+
+    def rvs(
+        self,
+        size: int | tuple[int, ...] | None = None,
+        random_state: int | np.random.Generator | None = None,
+    ) -> Array:
+        """Return independent draws.
+
+        Args:
+            size: shape of the result; None is the shape of the parameters.
+            random_state: a seed or a numpy generator; None takes fresh entropy.
+
+        Examples:
+            >>> x = StableLaw(1.5).rvs(size=(2, 3), random_state=0)
+            >>> x.shape, bool((x == StableLaw(1.5).rvs((2, 3), random_state=0)).all())
+            ((2, 3), True)
+        """
+        shape = np.broadcast_shapes(*(np.shape(getattr(self, name)) for name in NAMES))
+        rng = np.random.default_rng(random_state)
+        size = shape if size is None else size
+        return self._standardized(np.zeros(size), lambda z, a, b: draw(z.size, a, b, rng))
+
+    def mean(self) -> Array:
+        """Return the mean, nan for alpha <= 1.
+
+        Examples:
+            >>> float(StableLaw(1.5, loc=2.0).mean()), float(StableLaw(1.0).mean())
+            (2.0, nan)
+        """
+        return self._of_parameters(_mean, self.parametrization)
+
+    def var(self) -> Array:
+        """Return the variance: 2 scale^2 at alpha = 2, inf below.
+
+        Examples:
+            >>> float(StableLaw(2.0, scale=3.0).var()), float(StableLaw(1.9).var())
+            (18.0, inf)
+        """
+        return self._of_parameters(lambda a, b, m, c: 2.0 * c * c if a == 2.0 else np.inf)
+
+    def median(self) -> Array:
+        """Return the median.
+
+        Examples:
+            >>> round(float(StableLaw(0.5, 1.0).median()), 6)
+            2.198109
+        """
+        return self.ppf(0.5)
+
+    def support(self) -> tuple[Array, Array]:
+        """Return the ends of the support.
+
+        Examples:
+            >>> [float(end) for end in StableLaw(0.5, 1.0, loc=3.0).support()]
+            [3.0, inf]
+        """
+        return self.ppf(0.0), self.ppf(1.0)
+
+    def interval(self, confidence: ArrayLike) -> tuple[Array, Array]:
+        """Return the ends of the interval with equal tails of (1 - confidence) / 2.
+
+        Examples:
+            >>> low, high = StableLaw(1.0).interval(0.5)
+            >>> round(float(low), 12), round(float(high), 12)
+            (-1.0, 1.0)
+        """
+        tail = 0.5 * (1.0 - _real_array("confidence", confidence))
+        return self.ppf(tail), self.isf(tail)
 
     def characteristic_function(self, t: ArrayLike) -> NDArray[np.complex128]:
         """Return E exp(i t X) at every entry of ``t``.
@@ -166,136 +251,120 @@ class StableLaw:
             (1+0j)
         """
         t = _real_array("t", t)
-        tangent = -np.tan(0.5 * np.pi * (2.0 - self.alpha))
-        with np.errstate(over="ignore"):
+        alpha, beta, loc, scale = (np.asarray(getattr(self, name)) for name in NAMES)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            s = scale * t
+            log_s = np.log(np.abs(s))
+            decay = np.abs(s) ** alpha
+            twist = _twist(log_s, alpha) * np.abs(s)
+            if self.parametrization == "S1":
+                # of S0 at the location of S1; where alpha = 1 only log(scale) is left
+                one = alpha == 1.0
+                tangent = np.tan(0.5 * np.pi * np.where(one, 0.0, alpha))
+                twist = np.where(
+                    one, twist - 2 / np.pi * np.log(scale) * np.abs(s), -tangent * decay
+                )
+            phase = loc * t - beta * np.sign(t) * twist
             # e^(-750) is 0; a longer exponent would only turn its phase into inf * 0.
-            decay = np.minimum(np.abs(self.scale * t) ** self.alpha, 750.0)
-        value = np.exp(-decay * (1.0 - 1j * self.beta * np.sign(t) * tangent))
-        return np.asarray(value)[()]
+            phase = np.where((decay > 750.0) | (t == 0.0), 0.0, phase)
+        return np.asarray(np.exp(-np.minimum(decay, 750.0) + 1j * phase))[()]
 
-    def _upper_tail(self, x: Array, beta: float) -> Array:
-        """Return P(X > x) for the law of skewness ``beta``."""
-        y, negative, shape = self._standard(x)
-        out = np.empty_like(y)
-        out[~negative] = np.exp(log_tail(y[~negative], self.alpha, beta))
-        out[negative] = -np.expm1(log_tail(y[negative], self.alpha, -beta))
-        return _shaped(out.reshape(shape))
+    @classmethod
+    def fit(cls, data: ArrayLike, **options: Any) -> StableFit:
+        """Return the maximum likelihood fit; see `mpgd.stable.estimate.fit`.
 
-    def _standard(self, x: ArrayLike) -> tuple[Array, NDArray[np.bool_], tuple[int, ...]]:
-        """Return |x| / c and x < 0, both flat, with the shape of ``x``."""
-        self._check_alpha()
-        x = _real_array("x", x)
-        with np.errstate(over="ignore"):
-            return np.abs(x).ravel() / self.scale, x.ravel() < 0.0, x.shape
+        Examples:
+            >>> x = StableLaw(1.5, 0.5, loc=2.0).rvs(500, random_state=0)
+            >>> bool(abs(StableLaw.fit(x, fix_scale=1.0).law.alpha - 1.5) < 0.3)
+            True
+        """
+        from mpgd.stable.estimate import fit
 
-    def _check_alpha(self) -> None:
-        if self.alpha < SMALLEST_ALPHA:
-            raise ValueError(
-                f"alpha must be at least {SMALLEST_ALPHA} for the distribution functions, "
-                f"got {self.alpha!r}"
-            )
+        return fit(data, **options)
 
+    def quantile(self, p: ArrayLike) -> Array:
+        """Return ``ppf(p)``; the old name, gone in the next release."""
+        warnings.warn("StableLaw.quantile is now StableLaw.ppf", FutureWarning, stacklevel=2)
+        return self.ppf(p)
 
-def chambers_mallows_stuck(
-    angle: ArrayLike, exponential: ArrayLike, alpha: float, beta: float
-) -> Array:
-    """Map a uniform angle and an exponential variable to a standard stable variable.
+    def sample(self, shape: int | tuple[int, ...], seed: int = 0) -> Array:
+        """Return ``rvs(shape, seed)``; the old name, gone in the next release."""
+        warnings.warn("StableLaw.sample is now StableLaw.rvs", FutureWarning, stacklevel=2)
+        return self.rvs(shape, seed)
 
-    With theta_0 = arctan(beta tan(pi alpha/2)) / alpha, U = ``angle`` and W = ``exponential``:
+    def _of_x(self, x: ArrayLike, function: Callable[..., Array]) -> Array:
+        """Return a function of (z, alpha, beta, scale) at z = (x - location) / scale."""
+        x, *parameters = np.broadcast_arrays(_real_array("x", x), *self._parameters())
+        out = np.empty(x.shape)
+        for where, (a, b, m, c) in _laws(parameters):
+            with np.errstate(over="ignore", invalid="ignore"):
+                z = (x[where] - location(a, b, m, c, self.parametrization)) / c
+            out[where] = function(z.ravel(), a, b, c).reshape(z.shape)
+        return out[()]
 
-        X = sin(alpha (theta_0 + U)) / (cos(alpha theta_0) cos U)^(1/alpha)
-            (cos(alpha theta_0 + (alpha - 1) U) / W)^((1 - alpha)/alpha)
+    def _of_p(self, p: Array, *, upper: bool) -> Array:
+        p = np.where((p >= 0.0) & (p <= 1.0), p, np.nan)
 
-    computed in the distance of |U| to pi/2, where the cosines vanish.
+        def inverse(z: Array, a: float, b: float) -> Array:
+            return quantile(1.0 - z, z, a, b) if upper else quantile(z, 1.0 - z, a, b)
 
-    Args:
-        angle: uniform on (-pi/2, pi/2).
-        exponential: independent of ``angle``, exponential of mean 1; same shape.
-        alpha: stability index in (1, 2].
-        beta: skewness in [-1, 1].
+        return self._standardized(p, inverse)
 
-    Returns:
-        An array of the common shape, of scale 1 and location 0 (S1).
+    def _standardized(self, argument: Array, function: Callable[..., Array]) -> Array:
+        """Return location + scale Z, where Z is a function of (argument, alpha, beta)."""
+        argument, *parameters = np.broadcast_arrays(argument, *self._parameters())
+        out = np.empty(argument.shape)
+        for where, (a, b, m, c) in _laws(parameters):
+            some = argument[where]
+            with np.errstate(over="ignore"):
+                value = c * function(some.ravel(), a, b).reshape(some.shape)
+            out[where] = value + location(a, b, m, c, self.parametrization)
+        return out[()]
 
-    Raises:
-        TypeError: if an argument is not real.
-        ValueError: if an argument lies outside its range.
+    def _of_parameters(self, function: Callable[..., float], *more: str) -> Array:
+        each = np.vectorize(lambda *p: function(*p, *more), otypes=[float])
+        return np.asarray(each(*self._parameters()))[()]
 
-    Examples:
-        >>> rng = np.random.default_rng(0)
-        >>> angle, exponential = np.pi * (rng.random(4) - 0.5), rng.standard_exponential(4)
-        >>> x = chambers_mallows_stuck(angle, exponential, 2.0, 0.0)
-        >>> bool(np.allclose(x, 2.0 * np.sin(angle) * np.sqrt(exponential)))
-        True
-    """
-    law = StableLaw(alpha, beta)
-    alpha, beta = law.alpha, law.beta
-    U, W = _real_array("angle", angle), _real_array("exponential", exponential)
-    _require("angle must lie in (-pi/2, pi/2)", U, np.abs(U) < 0.5 * np.pi)
-    _require("exponential must be non-negative", W, W >= 0.0)
-    delta = 0.5 * np.pi - np.abs(U)
-    # At U < 0 the formula is that of -X at beta -> -beta; see stable_integral for epsilon.
-    epsilon = np.where(U < 0.0, angle_offset(alpha, -beta), angle_offset(alpha, beta))
-    cosine = 1.0 / np.hypot(1.0, beta * np.tan(0.5 * np.pi * (2.0 - alpha)))
-    size = np.sin(epsilon + alpha * delta) / (cosine * np.sin(delta)) ** (1.0 / alpha)
-    spread = (W / np.sin(epsilon + (alpha - 1.0) * delta)) ** ((alpha - 1.0) / alpha)
-    return _shaped(np.where(U < 0.0, -1.0, 1.0) * size * spread)
+    def _parameters(self) -> tuple[Parameter, ...]:
+        return tuple(getattr(self, name) for name in NAMES)
 
 
-def _mass_above_zero(alpha: float, beta: float) -> float:
-    return (1.0 - angle_offset(alpha, beta) / np.pi) / alpha
+def _mean(alpha: float, beta: float, loc: float, scale: float, parametrization: str) -> float:
+    if alpha <= 1.0:
+        return np.nan
+    return loc if parametrization == "S1" else loc - scale * skew_shift(alpha, beta)
 
 
-def _inverse_tail(q: Array, alpha: float, beta: float) -> Array:
-    """Return the y >= 0 with P(X > y) = q, by Newton's method kept inside a bracket."""
-    y = np.full_like(q, np.nan)
-    y[q == 0.0] = np.inf
-    grid, log_tails = _tail_table(alpha, beta)
-    with np.errstate(divide="ignore"):
-        log_q = np.log(q)
-    y[log_q >= log_tails[0]] = 0.0
-    beyond = (q > 0.0) & (log_q <= log_tails[-1])
-    y[beyond] = grid[-1] * np.exp((log_tails[-1] - log_q[beyond]) / alpha)
-    inside = (log_q < log_tails[0]) & (log_q > log_tails[-1])
-    y[inside] = _newton(log_q[inside], alpha, beta)
-    return y
+def _twist(log_s: Array, alpha: Array) -> Array:
+    """Return tan(pi alpha/2) (1 - |s|^(alpha-1)), (2/pi) log|s| at alpha = 1."""
+    a = alpha - 1.0
+    near = np.abs(a) < 1e-300
+    safe = np.where(near, 1.0, a)
+    smooth = np.expm1(safe * log_s) / np.tan(0.5 * np.pi * safe)
+    return np.where(near, 2.0 / np.pi * log_s, smooth)
 
 
-@lru_cache(maxsize=32)
-def _tail_table(alpha: float, beta: float) -> tuple[Array, Array]:
-    """Return a grid of y and log P(X > y) on it, down to the smallest positive double."""
-    y = np.geomspace(SMALLEST, LARGEST, TABLE_SIZE)
-    if angle_offset(alpha, beta) == 0.0:
-        y = y[: np.searchsorted(-log_tail(y, alpha, beta), 800.0) + 1]
-    return y, np.minimum.accumulate(log_tail(y, alpha, beta))
+def _laws(parameters: list[Array]) -> list[tuple[Any, tuple[float, ...]]]:
+    """Return the distinct laws among broadcast parameters, each with the entries that it has."""
+    if all(p.size == 0 or not any(p.strides) for p in parameters):  # one law, broadcast
+        return [(..., tuple(float(p.flat[0]) for p in parameters))] if parameters[0].size else []
+    rows = np.stack([p.ravel() for p in parameters])
+    laws, member = np.unique(rows, axis=1, return_inverse=True)
+    shape = parameters[0].shape
+    member = member.ravel()
+    return [
+        ((member == k).reshape(shape), tuple(map(float, laws[:, k]))) for k in range(laws.shape[1])
+    ]
 
 
-def _newton(log_q: Array, alpha: float, beta: float) -> Array:
-    """Solve log P(X > y) = log q for q strictly inside the table."""
-    grid, log_tails = _tail_table(alpha, beta)
-    upper = np.clip(np.searchsorted(-log_tails, -log_q), 1, grid.size - 1)
-    low, high = grid[upper - 1], grid[upper]
-    y, active = np.sqrt(low * high), np.arange(log_q.size)
-    for _ in range(NEWTON_STEPS):
-        tail, density = log_tail_and_density(y[active], alpha, beta)
-        excess = tail - log_q[active]
-        low[active] = np.where(excess > 0.0, y[active], low[active])
-        high[active] = np.where(excess > 0.0, high[active], y[active])
-        step = excess * np.exp(tail - density)
-        moved = y[active] + step
-        between = (moved >= low[active]) & (moved <= high[active])
-        y[active] = np.where(between, moved, 0.5 * (low[active] + high[active]))
-        # The error after a Newton step is of the order of its square; excess has rounding of 1e-15.
-        active = active[(np.abs(step) > 1e-9 * y[active]) & (np.abs(excess) > 1e-15)]
-        if not active.size:
-            break
-    return y
-
-
-def _real_number(name: str, value: object) -> float:
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a real number, got {value!r}")
-    return float(value)
+def _real_parameter(name: str, value: object) -> Parameter:
+    if isinstance(value, Real) and not isinstance(value, bool | np.bool_):
+        return float(value)
+    if not isinstance(value, list | tuple | np.ndarray):
+        raise TypeError(f"{name} must be a real number or an array of them, got {value!r}")
+    array = _real_array(name, value)
+    array.flags.writeable = False
+    return array if array.ndim else float(array)
 
 
 def _real_array(name: str, value: ArrayLike) -> Array:
@@ -310,6 +379,6 @@ def _require(rule: str, values: Array, held: NDArray[np.bool_]) -> None:
         raise ValueError(f"{rule}, got {float(values[~held][0])!r}")
 
 
-def _shaped(values: Array) -> Array:
-    """Turn an array without axes into a numpy float."""
-    return np.asarray(values)[()]
+def _exp(values: Array) -> Array:
+    with np.errstate(under="ignore"):
+        return np.exp(values)

@@ -8,14 +8,22 @@ paragraph, words between backticks are code.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-Word = Literal["supported", "contradicted", "mixed", "undecided", "provisional"]
-WORDS: tuple[Word, ...] = ("supported", "contradicted", "mixed", "undecided", "provisional")
+Word = Literal[
+    "supported",
+    "contradicted",
+    "mixed",
+    "undecided",
+    "provisionally supported",
+    "provisionally contradicted",
+    "provisionally mixed",
+]
+WORDS: tuple[Word, ...] = get_args(Word)
 SIZE = (3.6, 2.75)  # of a panel, inches
 SHORT_TABLE = 6  # rows; longer tables are folded
 RECORD_ERRORS = (
@@ -190,6 +198,7 @@ class Section:
     name: str
     title: str
     blocks: tuple[Block, ...]
+    note: str = ""  # whether its published runs were trained again, and agree
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -245,3 +254,4 @@ class Page:
     conclusions: tuple[str, ...]  # the summary in words
     sections: tuple[Section, ...] = field(default=())  # everything else
     answer: str = ""  # to the question of the title, in one sentence
+    overview: Plate | None = None  # the paper's numbers against ours

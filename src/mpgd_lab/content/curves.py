@@ -50,7 +50,7 @@ def against_gamma(
         if ours:
             _variant(ax, variant, {s: spreads[s] for s in ours})
             _printed(ax, variant, {s: measure.printed(names[s]) for s in ours})
-        matched = [found for s in ours if (found := gaussian_of(s, spreads))]
+        matched = [rival for s in ours if (rival := gaussian_of(s, spreads))]
         if ours and not gaussian and variant == PLAIN and len(matched) == len(ours):
             look: Any = LOOK | {"color": ORANGE}
             bars = [spreads[s] for s in matched]
@@ -84,9 +84,9 @@ def _spread(values: Iterable[float], middle: Middle) -> Array:
     x = np.array([value for value in values if isfinite(value)])
     if middle == "median":
         return np.quantile(x, [0.25, 0.5, 0.75]) if len(x) else np.full(3, np.nan)
-    found = summary(x)
-    half = 1.96 * found.std / sqrt(found.count) if found.count > 1 else 0.0
-    return found.mean + half * np.array([-1.0, 0.0, 1.0])
+    moments = summary(x)
+    half = 1.96 * moments.std / sqrt(moments.count) if moments.count > 1 else 0.0
+    return moments.mean + half * np.array([-1.0, 0.0, 1.0])
 
 
 def _bars(ax: Any, place: Any, spreads: Sequence[Array], fmt: str, label: str, **look: Any) -> None:

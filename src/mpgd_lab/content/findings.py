@@ -104,9 +104,9 @@ def verdict_blocks(
             continue
         for measure in comparison.measures(group[0].run.protocol):
             rows += [make("", verdict=verdict) for verdict in comparison.rows(group, measure)]
-    found = Findings(RULE, with_headlines(rows, headlines))
+    findings = Findings(RULE, with_headlines(rows, headlines))
     return [
-        *([found] if rows else ()),
+        *([findings] if rows else ()),
         *([findings_table(Findings("", tuple(pooled)), POOLED)] if pooled else ()),
     ]
 
@@ -120,8 +120,6 @@ def finding(
 ) -> Finding:
     """Return a verdict of the statistics as one of the report."""
     reason = verdict.reason(digits)
-    if verdict.label != verdict.word:
-        reason = f"{verdict.word} so far: {reason}"
     return Finding(headline, setting, verdict.claim, verdict.label, reason, basis)
 
 

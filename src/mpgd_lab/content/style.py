@@ -74,17 +74,19 @@ def figure_of(plate: Plate, columns: int) -> Figure:
     for ax in axes[count:]:
         ax.axis("off")
     if plate.legend:
-        found = legend_of(axes[:count])
-        figure.legend(found.values(), found.keys(), loc="outside lower center", ncols=columns)
+        entries = legend_of(axes[:count])
+        figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=columns)
     return figure
 
 
 def legend_of(axes: Iterable[Any]) -> dict[str, Any]:
     """Return what a common legend of some panels explains, by label."""
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     for ax in axes:
         if ax.get_legend():  # it explains itself
             continue
         handles, labels = ax.get_legend_handles_labels()
-        found |= {label: h for h, label in zip(handles, labels, strict=True) if label not in found}
-    return found
+        entries |= {
+            label: h for h, label in zip(handles, labels, strict=True) if label not in entries
+        }
+    return entries

@@ -59,8 +59,8 @@ def cell(text: str, word: str | None = None) -> Cell:
         >>> cell("1,000 (3)").order
         1000.0
     """
-    found = NUMBER.match(text)
-    return Cell(text, float(found[0].replace(",", "")) if found else None, word)
+    number = NUMBER.match(text)
+    return Cell(text, float(number[0].replace(",", "")) if number else None, word)
 
 
 def table(

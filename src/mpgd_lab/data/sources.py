@@ -1,8 +1,8 @@
 """Data sets: where their files are found, how they are checked, and three small ones as splits.
 
 A file is looked for in ``--data``, then in ``MPGD_DATA``, then in the user's cache. One that lies
-nowhere is downloaded into the cache from the archive's own address. Every file's SHA-256 is
-known here and checked each time it is read.
+nowhere is downloaded into the cache from the archive's own address, or from a mirror if that
+fails. Every file's SHA-256 is known here and checked each time it is read.
 """
 
 import hashlib
@@ -29,9 +29,10 @@ from mpgd_lab.data import safe_archives
 
 Array = NDArray[np.float64]
 
-TIMEOUT: Final = 30.0  # seconds without a word from the server
+TIMEOUT: Final = 15.0  # seconds without a word from the server
 CHUNK: Final = 2**16
 REASON: Final = 200  # letters of what went wrong
+BROKEN: Final = (OSError, EOFError, zlib.error, zipfile.BadZipFile, tarfile.TarError)
 
 
 class DataError(ValueError):
@@ -48,6 +49,7 @@ class Source:
     sizes: dict[str, int]  # their names, each with its bytes: no archive's member may have more
     address: str  # of the zip or tar archive that holds them
     archive: str | None = None  # the archive's own SHA-256, where it is known
+    mirror: str | None = None  # the address of a folder with the files themselves
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -82,6 +84,8 @@ AIRFOIL: Final = Source(
     },
     {"airfoil_self_noise.dat": 59_984},
     "https://archive.ics.uci.edu/static/public/291/airfoil+self+noise.zip",
+    mirror="https://raw.githubusercontent.com/d2l-ai/d2l-zh/"
+    "275424e773b849a94a9d0902144390dad8776d1e/data/",
 )
 ECG5000: Final = Source(
     "ecg5000",
@@ -92,6 +96,7 @@ ECG5000: Final = Source(
     },
     {"ECG5000_TRAIN.txt": 1_128_500, "ECG5000_TEST.txt": 10_156_500},
     "https://www.timeseriesclassification.com/aeon-toolkit/ECG5000.zip",
+    mirror="https://raw.githubusercontent.com/shoelim/mpgd/HEAD/ecg5000_classification/",
 )
 AUTHORS: Final = 0  # the seed of the split that the authors used
 
@@ -144,12 +149,12 @@ def digits() -> Split:
 
 def folders(data: Path | None = None) -> list[Path]:
     """Return where data sets are looked for, in order."""
-    found = [data] if data is not None else []
+    places = [data] if data is not None else []
     if named := os.environ.get("MPGD_DATA"):
-        found.append(Path(named))
+        places.append(Path(named))
     if cache := cache_folder():
-        found.append(cache / "data")
-    return found
+        places.append(cache / "data")
+    return places
 
 
 def is_available(source: Source, data: Path | None = None) -> bool:
@@ -189,16 +194,34 @@ def download(source: Source) -> Path:
     folder = _place(source)
     logging.getLogger("mpgd").warning("downloading %s into %s", source.address, folder)
     try:
-        with tempfile.TemporaryDirectory() as temporary:
-            contents = dict(_unpack(_fetch(source, Path(temporary) / "archive"), source))
-        for name, content in contents.items():
+        for name, content in _contents(source).items():
             write_whole(folder / name, content)
-    except (OSError, EOFError, zlib.error, zipfile.BadZipFile, tarfile.TarError) as problem:
+    except BROKEN as problem:
         raise DataError(
             f"no {source.name} data here, and the download failed\n"
             f"  {type(problem).__name__}: {shorten(str(problem), REASON)}\n  {source.remedy}"
         ) from problem
     return folder
+
+
+def _contents(source: Source) -> dict[str, bytes]:
+    """Return the files of a data set from its archive, or from its mirror if that fails."""
+    with tempfile.TemporaryDirectory() as temporary:
+        try:
+            return dict(_unpack(_fetch(source, Path(temporary) / "archive"), source))
+        except (*BROKEN, DataError):
+            if source.mirror is None:
+                raise
+            return dict(_mirrored(source, source.mirror, Path(temporary)))
+
+
+def _mirrored(source: Source, mirror: str, folder: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of the files in a mirror."""
+    for name in source.files:
+        path = _download(f"{mirror}{name}", folder / name)
+        content = path.read_bytes()
+        _check(source, name, content, f"{name} of {mirror}")
+        yield name, content
 
 
 def _place(source: Source) -> Path:
@@ -219,32 +242,37 @@ def _place(source: Source) -> Path:
 
 
 def _fetch(source: Source, path: Path) -> Path:
+    _download(source.address, path)
+    if source.archive and _sha256(path.read_bytes()) != source.archive:
+        raise OSError(f"the archive is not the one with sha256 {source.archive}")
+    return path
+
+
+def _download(address: str, path: Path) -> Path:
     try:
         import pooch
     except ImportError:
         raise ImportError('downloads need pooch: pip install "mpgd[lab]"') from None
     # Read at once, a connection that fails is closed; as a stream it would be left open.
     fetch = pooch.HTTPDownloader(chunk_size=CHUNK, timeout=TIMEOUT, stream=False)
-    fetch(source.address, str(path), None)
-    if source.archive and _sha256(path.read_bytes()) != source.archive:
-        raise OSError(f"the archive is not the one with sha256 {source.archive}")
+    fetch(address, str(path), None)
     return path
 
 
 def _unpack(path: Path, source: Source) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of the files a data set needs, wherever they lie in its archive."""
-    found = safe_archives.contents(path, source.sizes)
+    members = safe_archives.contents(path, source.sizes)
     for name in source.files:
-        if name not in found:
+        if name not in members:
             raise OSError(f"{name} is not in the archive")
-        _check(source, name, found[name], f"{name} of the archive")
-        yield name, found[name]
+        _check(source, name, members[name], f"{name} of the archive")
+        yield name, members[name]
 
 
 def _check(source: Source, name: str, content: bytes, what: str) -> None:
-    found, expected = _sha256(content), source.files[name]
-    if found != expected:
-        raise DataError(f"{what} has sha256 {found}, expected {expected}\n  {source.remedy}")
+    result, expected = _sha256(content), source.files[name]
+    if result != expected:
+        raise DataError(f"{what} has sha256 {result}, expected {expected}\n  {source.remedy}")
 
 
 def _sha256(content: bytes) -> str:

@@ -57,13 +57,13 @@ def descent(settings: Settings) -> Numbers:
         across, up = land.place(x[:, :, 0])
     quartiles = np.sort(watched, axis=2)[..., QUARTILES]  # diverged runs come last
     view = framed(across, up, off[:, 0] >= 0, land)
-    found = levels_of(settings)
+    sizes = levels_of(settings)
     return {
         "landscape": settings.landscape,
         "moments": moments,
         "runs": RUNS,
-        "mu": found.mu,
-        "sigma": found.sigma,
+        "mu": sizes.mu,
+        "sigma": sizes.sigma,
         "view": view,
         "top": topped(watched, quartiles, off),
         "profile": None if land.profile is None else profile(view, land.profile),
@@ -146,8 +146,8 @@ def terms(settings: Settings) -> Iterator[tuple[Any, Any]]:
     noise, steps, seed = make_noise(settings), settings.steps, settings.seed
     chaotic = chaotic_values(noise, steps, seed, 4 if twins else 2, dimension)
     gaussian = gaussian_values(steps, seed, dimension)
-    deviation, found = sqrt(noise.variance * (2 if twins else 1)), levels_of(settings)
-    sizes = strengths(settings.eta, found.mu, found.sigma, (settings.gamma, settings.gamma))
+    deviation, mu_sigma = sqrt(noise.variance * (2 if twins else 1)), levels_of(settings)
+    sizes = strengths(settings.eta, mu_sigma.mu, mu_sigma.sigma, (settings.gamma, settings.gamma))
     for first in range(0, steps, BLOCK):
         v, w = chaotic[first : first + BLOCK], gaussian[first : first + BLOCK]
         both = torch.zeros(2, len(v), len(NAMES), RUNS, dimension, dtype=torch.float64)

@@ -36,7 +36,7 @@ WIDEST: Final = 8.0  # the histogram's reach at least, in scales of the limit la
 def make_noise(settings: Settings) -> ChaoticNoise:
     """Return the driver the settings ask for."""
     rule = "product" if settings.scheme == "product" else "fresh"
-    return ChaoticNoise(settings.gamma, settings.beta, rule)
+    return ChaoticNoise(settings.gamma, settings.beta, signs=rule)
 
 
 def perturbation(settings: Settings, count: int = 1) -> Tensor:

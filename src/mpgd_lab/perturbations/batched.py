@@ -27,16 +27,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mpgd.noise import ChaoticNoise, GaussianNoise, StableNoise
+from mpgd.noise import ChaoticNoise, ColouredNoise, GaussianNoise, NoiseState, StableNoise
 from mpgd.noise.counter_hash import make_key, step_key_tensor
-from mpgd.noise.engines import tensor, use_fused
+from mpgd.noise.engines import cpu, tensor, use_cpu_kernels
+from mpgd.noise.phased import PhasedNoise
 from mpgd.optim.update import strengths, term
 from mpgd.parameters import check_choice
 from mpgd_lab.nets.layout import Layout
 from mpgd_lab.perturbations.released import SwitchedNoise, released_gaussian
 from mpgd_lab.store import Run
 
-Noise = ChaoticNoise | GaussianNoise | StableNoise
+Noise = PhasedNoise | ColouredNoise | GaussianNoise | StableNoise
 Shapes = Sequence[tuple[int, ...]]
 Rows = Sequence[tuple[int, Run]]
 
@@ -143,42 +144,43 @@ class NoiseBank:
         keys = [make_key(seed, ordinal, driver) for driver, seed, ordinal in every]
         self._keys = torch.tensor(keys).view(len(drivers), len(seeds), -1)
         self.words: Tensor | None = None
-        if isinstance(noise, ChaoticNoise):
+        if isinstance(noise, PhasedNoise | ColouredNoise):
             lengths = sizes * (len(drivers) * len(seeds))
             pairs = zip(lengths, keys, strict=True)
             words = [noise.start(torch.arange(length), key) for length, key in pairs]
             self.words = torch.cat(words).view(len(drivers), len(seeds), -1)
 
-    @property
-    def is_fused(self) -> bool:
-        """Whether numba advances the states."""
-        if not isinstance(self.noise, ChaoticNoise) or self.words is None:
-            return False
-        return use_fused(self.noise.engine, self.words.device)
-
     def next(self) -> Tensor:
         """Return the values at this step, (driver, run, element) float64, and advance."""
-        value = self._fused() if self.is_fused else self._plain()
+        noise = self.noise
+        engine = noise.engine if isinstance(noise, PhasedNoise) else None
+        others = isinstance(noise, StableNoise | ColouredNoise)
+        if others or not use_cpu_kernels(engine, self._keys.device):
+            value = self._by_tensors()
+        else:
+            value = self._by_kernels(noise)  # type: ignore[arg-type]
         self.step += 1
         return value
 
-    def _fused(self) -> Tensor:
-        from mpgd.noise.engines.fused import advance_tensors, arguments, flat
-
-        assert isinstance(self.noise, ChaoticNoise)
-        assert self.words is not None
-        value = torch.empty_like(self.words, dtype=torch.float64)
-        states, values = flat(self.words), flat(value)
-        keys, step = self._keys.view(-1).numpy().view(np.uint64), np.uint64(self.step)
-        constants = arguments(self.noise.driver)
-        advance_tensors(states, values, self._sizes.numpy(), keys, step, *constants)
+    def _by_kernels(self, noise: PhasedNoise | GaussianNoise) -> Tensor:
+        shape = (*self._keys.shape[:2], len(self._index))
+        value = torch.empty(shape, dtype=torch.float64)
+        keys = self._keys.view(-1).numpy()
+        sizes = np.resize(self._sizes.numpy(), len(keys))
+        cpu.advance_tensors(noise.driver, self.words, value, sizes, keys, self.step)
         return value
 
-    def _plain(self) -> Tensor:
-        keys = step_key_tensor(self._keys, torch.tensor(self.step))
-        keys = keys.repeat_interleave(self._sizes, dim=-1)
+    def _by_tensors(self) -> Tensor:
+        now = torch.tensor(self.step)
+        if isinstance(self.noise, ColouredNoise) and self.words is not None:
+            keys = self._keys.repeat_interleave(self._sizes, dim=-1)
+            state = NoiseState(self.words, now, keys)
+            value, later = self.noise.step(state, index=self._index.expand_as(keys))
+            self.words = later.word
+            return value
+        keys = step_key_tensor(self._keys, now).repeat_interleave(self._sizes, dim=-1)
         index = self._index.expand_as(keys)
-        if self.words is None or not isinstance(self.noise, ChaoticNoise):
+        if self.words is None or not isinstance(self.noise, PhasedNoise):
             return self.noise.draw(index, keys)  # type: ignore[union-attr]
         flat = (self.words.view(-1), keys.view(-1), index.reshape(-1))
         value, following = tensor.advance(self.noise.driver, *flat)
@@ -203,20 +205,12 @@ class Orbits:
     def next(self) -> tuple[Tensor, Tensor]:
         """Return m and n of this step."""
         values = self.bank.next()
-        make = self._fused if self.bank.is_fused else self._plain
-        return make(self.mu, values[0], values[-2]), make(self.sigma, values[1], values[-1])
+        m = self._term(self.mu, values[0], values[-2])
+        return m, self._term(self.sigma, values[1], values[-1])
 
-    def _plain(self, level: Tensor, v: Tensor, twin: Tensor) -> Tensor:
+    def _term(self, level: Tensor, v: Tensor, twin: Tensor) -> Tensor:
         off = twin[self.places] * self.symmetric[:, None]
         return term(level, v[self.places], off, self.dtype)
-
-    def _fused(self, level: Tensor, v: Tensor, twin: Tensor) -> Tensor:
-        from mpgd.noise.engines.fused import write_terms
-
-        out = torch.empty(len(self.rows), v.shape[1], dtype=self.dtype)
-        tensors = (out, v, twin, self.places, level[:, 0], self.symmetric)
-        write_terms(*(tensor.numpy() for tensor in tensors))
-        return out
 
 
 class Normals:

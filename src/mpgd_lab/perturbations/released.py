@@ -16,6 +16,7 @@ them it is what the scripts compute, as far as a description goes:
 The released Gaussian is `released_gaussian`. Nothing here is taken from those scripts.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -51,6 +52,10 @@ TWIN_OFFSET: Final = 100
 APART: Final = 50_000  # from the seeds of the first driver, where there is a second
 TWIN: Final = 2  # drivers 0 and 1 have 2 and 3 as twins
 SIGN_KEY: Final = 0x51695  # of the hash that draws signs
+# numpy's own functions have other last bits where a CPU has AVX-512, and a textbook orbit doubles
+# them at every burst. These take the C library's, one number at a time.
+power: Final = np.float_power
+_expm1, _log1p = np.frompyfunc(math.expm1, 1, 1), np.frompyfunc(math.log1p, 1, 1)
 
 
 @dataclass(frozen=True)
@@ -142,7 +147,7 @@ class SwitchedNoise:
         uniforms = self._uniforms(orbits)
         if self.has("iterated_start"):
             return _iterated(uniforms.tobytes(), self.gamma, ITERATES)
-        return ThalerMap(self.gamma).quantile(uniforms)
+        return stationary(uniforms, self.gamma)
 
     def _drawn(self, orbits: Integers, step: int) -> Array:
         """Return the sign each orbit draws at a step."""
@@ -159,9 +164,24 @@ def iterate(y: Array, gamma: float, count: int) -> Array:
     """Return T applied ``count`` times by the textbook formula, as the scripts do."""
     e = 1.0 - gamma
     for _ in range(count):
-        z = (y**e + (1 + y) ** e - 1) ** (1 / e)
+        z = power(power(y, e) + power(1 + y, e) - 1, 1 / e)
         y = np.where(z > 1, z - 1, z)
     return y
+
+
+def stationary(u: Array, gamma: float) -> Array:
+    """Return `ThalerMap.quantile`, with the same bits on every CPU."""
+    e = 1.0 - gamma
+    level = 2.0**e * u
+    w = np.minimum(level, 1.0)
+    for _ in range(60):
+        y = power(w, 1 / e)
+        excess = w + _expm1(e * _log1p(y).astype(np.float64)).astype(np.float64) - level
+        step = excess / (1 + power(1 + y, -gamma) * y / w)
+        w = w - step
+        if np.all(np.abs(step) <= 1e-15 * w):
+            break
+    return np.asarray(np.minimum(power(w, 1 / e), 1.0))
 
 
 @lru_cache(maxsize=32)

@@ -19,7 +19,8 @@ from mpgd_lab.content.blocks import Page
 from mpgd_lab.experiment import Experiment
 from mpgd_lab.report import html, markdown, markdown_folder
 from mpgd_lab.report.page import build
-from mpgd_lab.report.store_contents import read, sort
+from mpgd_lab.report.store_contents import StoreContents, read, sort, together
+from mpgd_lab.verification import check_folder, published_records
 
 RENDERERS: Final[Mapping[str, Callable[[Page, str], markdown.Files]]] = {
     ".html": lambda page, name: {name: html.render(page)},
@@ -39,9 +40,16 @@ class WrittenReport:
     records: int  # how many finished runs it shows
     missing: tuple[str, ...]  # the sections the store has nothing for
     unusable: tuple[str, ...]  # the files that could not be used
+    answer: str  # the first sentence of the page
 
 
-def write(folder: Path | None, file: Path, studies: Sequence[Experiment] = ()) -> WrittenReport:
+def write(
+    folder: Path | None,
+    file: Path,
+    studies: Sequence[Experiment] = (),
+    published: bool = False,
+    data: Path | None = None,
+) -> WrittenReport:
     """Write the report of the results in ``folder``.
 
     Args:
@@ -50,6 +58,8 @@ def write(folder: Path | None, file: Path, studies: Sequence[Experiment] = ()) -
         file: what to write; ``.html`` is one page, ``.md`` a document with figures beside it in
             ``figures``, a name without an ending a folder of such documents, one for each study.
         studies: experiments beside those of the catalogue, whose sections come last.
+        published: show the results that come with the package too, and how many agree.
+        data: the folder of data sets that is searched first, to say why a study is not checked.
 
     Raises:
         ValueError: if the file's name ends otherwise.
@@ -61,18 +71,37 @@ def write(folder: Path | None, file: Path, studies: Sequence[Experiment] = ()) -
     if not file.suffix:
         file = _folder(file)
     every = [*catalogue(), *studies]
-    contents = sort(unpack(PUBLISHED), every) if folder is None else read(folder, every)
-    how = f"mpgd report {'results' if folder else '--published'} -o {file.name}"
+    contents, checks = _contents(folder, every, published, data)
+    shown = ["results"] * (folder is not None) + ["--published"] * (published or folder is None)
+    how = f"mpgd report {' '.join(shown)} -o {file.name}"
     check_place(file)
     with _kept():
-        page = build(contents, how, every)
+        page = build(contents, how, every, checks)
         files = RENDERERS[file.suffix](page, file.name)
     for name, text in files.items():
         replace(file.parent / name, text)
     missing = tuple(section.name for section in page.sections if section.is_missing)
     return WrittenReport(
-        file, len(contents.records), missing, tuple(map(visible, contents.unusable))
+        file,
+        len(contents.records),
+        missing,
+        tuple(map(visible, contents.unusable)),
+        visible(page.answer),
     )
+
+
+def _contents(
+    folder: Path | None, studies: Sequence[Experiment], published: bool, data: Path | None
+) -> tuple[StoreContents, dict[str, str]]:
+    """Return the records of a page, and of every published study whether it was checked."""
+    if folder is None:
+        return sort(unpack(PUBLISHED), studies), {}
+    own = read(folder, studies)
+    if not published:
+        return own, {}
+    known = [study for study in studies if study.name in published_records()]
+    checks = {study.name: check_folder(folder, study, data).sentence for study in known}
+    return together(sort(unpack(PUBLISHED), studies), own), checks
 
 
 def _folder(given: Path) -> Path:

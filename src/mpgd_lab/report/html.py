@@ -19,7 +19,7 @@ from markupsafe import Markup, escape
 from mpgd_lab.content import blocks, colors
 from mpgd_lab.content.tables import findings_table
 from mpgd_lab.report.folding import is_answer, visible_blocks
-from mpgd_lab.report.summary import by_headline, counted_apart, verdicts
+from mpgd_lab.report.summary import by_headline, tiles
 from mpgd_lab.report.svg import THEMED, page_elements
 
 Call = tuple[str, tuple[Any, ...]]  # a macro of blocks.html, and what it is given
@@ -28,12 +28,12 @@ Call = tuple[str, tuple[Any, ...]]  # a macro of blocks.html, and what it is giv
 def render(page: blocks.Page) -> str:
     """Return the page as HTML."""
     script = _own("page.js")
-    tiles = dict.fromkeys(blocks.WORDS[:4], 0) | verdicts(page.claims, "stated")
+    counted, shown = tiles(page.claims)
     return TEMPLATES.get_template("page.html").render(
         page=page,
-        tiles=tiles,
-        counted=sum(tiles.values()),
-        difference=counted_apart(page.claims),
+        tiles=shown,
+        overview=_call(page.overview, "overview") if page.overview else None,
+        counted=counted,
         sections=[(section, *_laid(section)) for section in page.sections],
         style=Markup(colors.stylesheet()) + _own("page.css"),
         script=script,

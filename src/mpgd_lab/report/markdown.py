@@ -24,7 +24,9 @@ ICONS: Final = {
     "contradicted": "✗",
     "mixed": "±",
     "undecided": "–",
-    "provisional": "…",
+    "provisionally supported": "✓…",
+    "provisionally contradicted": "✗…",
+    "provisionally mixed": "±…",
 }
 Files = dict[str, str]  # name, from where the report is written: text
 DRAWERS: Final[Any] = {blocks.Plate: svg_file, blocks.Landscape: landscape_file}
@@ -37,6 +39,7 @@ def render(page: blocks.Page, name: str) -> Files:
         f"# {TITLE}",
         bold(page.answer),
         inline(page.lead),
+        *overview_parts(page, files),
         "Made by",
         code(page.commands.lines),
         "## What we conclude, plainly",
@@ -48,6 +51,11 @@ def render(page: blocks.Page, name: str) -> Files:
     return files | {name: document(parts)}
 
 
+def overview_parts(page: blocks.Page, files: Files) -> list[str]:
+    """Return the picture at the top; its file is added to ``files``."""
+    return list(_block(page.overview, files)) if page.overview else []
+
+
 def document(parts: Sequence[str]) -> str:
     """Return paragraphs as one text."""
     return "\n\n".join(filter(None, parts)) + "\n"
@@ -55,6 +63,8 @@ def document(parts: Sequence[str]) -> str:
 
 def section_parts(section: blocks.Section, files: Files) -> Iterator[str]:
     """Yield the paragraphs of a section, the answer first; its figures are added to ``files``."""
+    if section.note:
+        yield inline(section.note)
     yield from answer_parts(section)
     for block in visible_blocks(section.blocks):
         if not is_answer(block):

@@ -30,17 +30,23 @@ def render(page: blocks.Page, name: str) -> Files:
         parts = [f"# {inline(section.title)}", *markdown.section_parts(section, files)]
         files[f"{section.name}.md"] = document(parts)
     lacking = [section for section in studies if section.is_missing]
-    index, runs = document([*_index(page, shown, lacking)]), document([*_runs(page, files)])
+    picture = markdown.overview_parts(page, files)
+    index = document([*_index(page, shown, lacking, picture)])
+    runs = document([*_runs(page, files)])
     placed = {INDEX: index, **files, RUNS: runs}
     return {f"{name}/{file}": text for file, text in placed.items()}
 
 
 def _index(
-    page: blocks.Page, shown: Sequence[blocks.Section], lacking: Sequence[blocks.Section]
+    page: blocks.Page,
+    shown: Sequence[blocks.Section],
+    lacking: Sequence[blocks.Section],
+    picture: Sequence[str],
 ) -> Iterator[str]:
     yield f"# {markdown.TITLE}"
     yield f"*{inline(page.title)}* {bold(page.answer)}"
     yield inline(page.lead)
+    yield from picture
     yield inline(page.conclusions[0])
     columns = (blocks.Column("study"), blocks.Column("what came out"))
     yield _linked(columns, [(_link(section), inline(outcome(section))) for section in shown])

@@ -1,18 +1,32 @@
 """The page: every section from the records of its experiment, and what is missing by name."""
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
 from mpgd.maps.tables import DRIVER_VERSION
 from mpgd_lab.catalogue import EXPERIMENTS, USUAL
-from mpgd_lab.content.blocks import Block, Commands, Missing, Page, Section, Table, Text
+from mpgd_lab.content.blocks import (
+    RECORD_ERRORS,
+    Block,
+    Commands,
+    Missing,
+    Page,
+    Section,
+    Table,
+    Text,
+)
 from mpgd_lab.content.findings import NOT_RUN, PROTOCOLS, command
+from mpgd_lab.content.overview import TableSpec, overview
 from mpgd_lab.content.tables import IncompleteError, table
 from mpgd_lab.experiment import Experiment
 from mpgd_lab.report.store_contents import StoreContents
 from mpgd_lab.report.summary import answer, collect_claims, conclusions
 from mpgd_lab.store import Record, Run
+from mpgd_lab.studies.airfoil import runs as airfoil
+from mpgd_lab.studies.ecg import runs as ecg
 
 LEAD: Final = (
     "Lim, Wan & Simsekli (2022) perturb gradient descent by a chaotic map whose sums are heavy-"
@@ -22,6 +36,22 @@ LEAD: Final = (
 )
 
 
+CIFAR: Final = "CIFAR-10"
+TABLES: Final = (  # the paper's, in the picture at the top
+    TableSpec(
+        "Airfoil",
+        airfoil.COMPARISON,
+        {"text": "airfoil, text", "released": "airfoil, released"},
+    ),
+    TableSpec(
+        "ECG",
+        ecg.COMPARISON,
+        {
+            "text": "ecg, text, two hidden layers",
+            "released": "ecg, released, two hidden layers",
+        },
+    ),
+)
 TO_MAKE: Final = "To make it, with `--out` and the store's folder if that is not `results`:"
 DATA: Final = (
     "# DIR: the folder of the data sets; without --data, MPGD_DATA and the cache are looked into"
@@ -37,10 +67,19 @@ def _place(study: Experiment) -> int:
     return study.section.place if study.section else 0
 
 
-def build(contents: StoreContents, how: str, studies: Sequence[Experiment]) -> Page:
-    """Return the page of a store; ``how`` is the command that writes it."""
+def build(
+    contents: StoreContents,
+    how: str,
+    studies: Sequence[Experiment],
+    checks: Mapping[str, str] = MappingProxyType({}),
+) -> Page:
+    """Return the page of a store; ``how`` is the command that writes it.
+
+    ``checks`` says of studies whether their published runs were trained again, and agree.
+    """
     seeded = {study.name for study in studies if study.seeded}
-    parts = [section(study, contents) for study in studies_with_section(studies)]
+    shown = [section(study, contents) for study in studies_with_section(studies)]
+    parts = [replace(part, note=checks.get(part.name, "")) for part in shown]
     tested = collect_claims(parts)
     own = "".join(f" --study {one.name}.py" for one in studies if one.name not in EXPERIMENTS)
     return Page(
@@ -50,8 +89,14 @@ def build(contents: StoreContents, how: str, studies: Sequence[Experiment]) -> P
         tested,
         conclusions(tested, _not_run(parts)),
         (runs(contents, parts), *parts, *leftovers(contents, parts)),
-        answer(tested),
+        answer(tested, _unseen(parts)),
+        overview(TABLES, {one.title: contents[one.title.lower()] for one in TABLES}),
     )
+
+
+def _unseen(parts: Sequence[Section]) -> str:
+    """Return the paper's table that no answer counts while it has not been run."""
+    return CIFAR if any(part.title == CIFAR and part.is_missing for part in parts) else ""
 
 
 def _not_run(parts: Sequence[Section]) -> str:
@@ -79,6 +124,10 @@ def section(study: Experiment, contents: StoreContents) -> Section:
         text = f"{len(records)} records, but not all that this section needs ({problem})."
         begun = Missing(f"{text} {TO_MAKE}", command(name), begun=True)
         return Section(name, part.title, (begun,))
+    except RECORD_ERRORS as problem:
+        reason = f"{type(problem).__name__}: {problem}"
+        text = f"{len(records)} records, from which this section cannot be made ({reason})."
+        return Section(name, part.title, (Missing(f"{text} {TO_MAKE}", command(name), begun=True),))
     return Section(name, part.title, blocks)
 
 
@@ -174,14 +223,14 @@ def _time(seconds: float) -> str:
 
 
 def _versions(records: Iterable[Record]) -> Table:
-    found: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for record in records:
         for name, version in record.versions.items():
-            found[name][str(version)] += 1
-        found["commit"][str(record.commit or "none")[:12]] += 1
+            counts[name][str(version)] += 1
+        counts["commit"][str(record.commit or "none")[:12]] += 1
     rows = [
         [name, version, f"{count:,}"]
-        for name, versions in found.items()
+        for name, versions in counts.items()
         for version, count in versions.items()
     ]
     return table("Versions in the records", ["what", "version", "runs"], rows)

@@ -47,13 +47,28 @@ def read(folder: Path, studies: Sequence[Experiment]) -> StoreContents:
     )
 
 
+def together(published: StoreContents, own: StoreContents) -> StoreContents:
+    """Return published records and those that they lack; a run that both have is shown once."""
+    known = {record.run.key for record in published.records}
+    names = {*published.experiments, *own.experiments}
+    experiments = {
+        name: [*published[name], *(one for one in own[name] if one.run.key not in known)]
+        for name in sorted(names)
+    }
+    for each in experiments.values():
+        each.sort(key=lambda record: (record.run.protocol, record.run.seed))
+    return replace(own, experiments=experiments)
+
+
 def sort(records: Iterable[Record], studies: Sequence[Experiment]) -> StoreContents:
     """Return records by experiment, those of ``studies`` with what their study needs."""
     known = {study.name: study for study in studies}
     experiments: dict[str, list[Record]] = defaultdict(list)
     unusable, earlier = {}, []
     for record in records:
-        if not record.run.is_current:
+        if why := form_problem(record):
+            unusable[f"{record.run.key}.json"] = why
+        elif not record.run.is_current:
             earlier.append(record)
         elif why := _problem(record, known):
             unusable[f"{record.run.key}.json"] = why
@@ -65,9 +80,7 @@ def sort(records: Iterable[Record], studies: Sequence[Experiment]) -> StoreConte
 
 
 def _problem(record: Record, known: Mapping[str, Experiment]) -> str | None:
-    """Return what makes a record unusable; of a strange experiment only the form is known."""
-    if why := form_problem(record):
-        return why
+    """Return what a record lacks of what its study needs; a strange experiment needs nothing."""
     study = known.get(record.run.experiment)
     return content_problem(record, study.needs(record.run)) if study else None
 

@@ -8,11 +8,18 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from mpgd_lab.content.blocks import WORDS, Basis, Claim, Finding, Section, Tally, Word
+from mpgd_lab.content.blocks import WORDS, Basis, Claim, Finding, Section, Tally
 
-PROVISIONAL: Final[Word] = "provisional"
+PROVISIONAL: Final = "provisional"  # begins the words of verdicts on few seeds
 OURS: Final = "MPGD"  # names the claims that it is better; others are of sums and equations
 NOTHING: Final = "These runs do not answer it: no claim that MPGD is better has been tested."
+LETTERS: Final[dict[Basis, str]] = {
+    "stated": "to the letter",
+    "corrected": "with corrected signs",
+    "scripts": "as the authors' scripts ran",
+}
+ONE_LAYER: Final = "as the text says, one hidden layer"
+TWO_LAYERS: Final = "as the text says, two hidden layers"
 TESTED: Final = " tested as the paper states them"
 SENTENCES: Final[dict[Basis, str]] = {
     "stated": "Of",
@@ -61,75 +68,84 @@ def conclusions(claims: Sequence[Claim], more: str = "") -> tuple[str, ...]:
     if not claims:
         return ("No claim has been tested yet.",)
     return (
-        " ".join(filter(None, (_overall(claims), more))),
+        " ".join(filter(None, (_overall(claims), literal(claims), more))),
         *(f"{claim.text}. {spoken(claim)}." for claim in claims),
     )
 
 
-def answer(claims: Sequence[Claim]) -> str:
+def answer(claims: Sequence[Claim], without: str = "") -> str:
     """Return a sentence that answers whether chaos helps: by what the paper says of MPGD.
 
-    Counted are comparisons as the text says, or with its errors put right; as the authors' scripts
-    ran only where there are no others.
+    Counted are comparisons to the letter; with corrected signs, or as the authors' scripts ran,
+    they are the same comparisons again. So each stands beside it, with its own count. ``without``
+    names what was not run.
 
     Examples:
         >>> answer([])
         'These runs do not answer it: no claim that MPGD is better has been tested.'
     """
-    counts = _answer_counts(claims)
-    total, yes, few = counts.total(), counts["supported"], counts[PROVISIONAL]
-    if not total:
+    counted = counts_by_basis(claims)
+    if not counted:
         return NOTHING
+    basis, counts = next(iter(counted.items()))
+    total, few = counts.total(), sum(counts[word] for word in WORDS if word.startswith(PROVISIONAL))
     of = f"of {total:,} comparison{'s' * (total > 1)} in which the paper says that MPGD is better"
-    of += _twice(claims)
+    rest = "".join(f"; {LETTERS[each]}, {_held(own)}" for each, own in [*counted.items()][1:])
+    rest += f"; without {without}" if without else ""
     if 2 * few > total:
-        return f"It is too early to say: {of}, {few:,} rest on few seeds."
+        return f"It is too early to say: {LETTERS[basis]}, {of}, {few:,} rest on few seeds{rest}."
+    parts = ", ".join(f"{counts[word]:,} {word}" for word in WORDS if counts[word])
     if counts["undecided"] + few == total:
-        rest = f", and {few:,} rest{'s' * (few == 1)} on few seeds" if few else ""
-        return f"These runs do not tell: {of}, {total - few:,} undecided{rest}."
+        return f"These runs do not tell: {LETTERS[basis]}, {of}, {parts}{rest}."
+    yes = counts["supported"]
     none = "No" if 2 * counts["contradicted"] > total else "Not that we could see"
     word = "Yes" if yes == total else "Mostly" if 2 * yes > total else "Hardly" if yes else none
-    parts = ", ".join(f"{counts[word]:,} {word}" for word in WORDS if counts[word])
-    share = f"{yes or 'none'} hold{'s' * (yes == 1)} in these runs ({parts})"
-    return f"{word}: {of}, {share}{_scripted(claims)}."
+    hold = f"{yes or 'none'} hold{'s' * (yes == 1)} in these runs"
+    return f"{word}: {LETTERS[basis]}, {of}, {hold} ({parts}){rest}."
 
 
-def _twice(claims: Sequence[Claim]) -> str:
-    """Return that a comparison is counted under two protocols, where it is."""
-    letter, put_right = (_mpgd_counts(claims, basis).total() for basis in ("stated", "corrected"))
-    return ", each to the letter and with corrected signs" if letter == put_right else ""
+def _held(counts: Counter[str]) -> str:
+    return f"{counts['supported'] or 'none'} of {counts.total():,}"
 
 
-def _scripted(claims: Sequence[Claim]) -> str:
-    """Return how many hold as the authors' scripts ran, where others were counted."""
-    ran = _mpgd_counts(claims, "scripts")
-    others = _mpgd_counts(claims, "stated") + _mpgd_counts(claims, "corrected")
-    share = f"{ran['supported'] or 'none'} of {ran.total():,}"
-    return f"; as the authors' scripts ran, {share}" if ran and others else ""
+def counts_by_basis(claims: Sequence[Claim]) -> dict[Basis, Counter[str]]:
+    """Return the verdicts on claims that MPGD is better: to the letter, then on other bases."""
+    every: dict[Basis, Counter[str]] = {each: _mpgd_counts(claims, each) for each in LETTERS}
+    return {basis: counts for basis, counts in every.items() if counts.total()}
 
 
-def counted_apart(claims: Sequence[Claim]) -> str:
-    """Return why the answer counts other comparisons than there are of the paper's text, if so."""
-    letter, put_right = (_mpgd_counts(claims, basis) for basis in ("stated", "corrected"))
-    answered = (letter + put_right).total()
-    if not answered or (answered == verdicts(claims, "stated").total() and not put_right):
+def literal(claims: Sequence[Claim]) -> str:
+    """Return what is counted of ECG5000, where both nets were run: the text says one layer."""
+    nets = [
+        (claim, {tally.setting: tally for tally in claim.tallies})
+        for claim in claims
+        if OURS in claim.text and any(tally.setting == ONE_LAYER for tally in claim.tallies)
+    ]
+    letter = _mpgd_counts(claims, "stated")
+    two = sum((Counter(dict(own[TWO_LAYERS].counts)) for _, own in nets), Counter[str]())
+    one = sum((Counter(dict(own[ONE_LAYER].counts)) for _, own in nets), Counter[str]())
+    if not nets or two.total() != one.total():
         return ""
+    shallow = letter["supported"] - two["supported"] + one["supported"]
     return (
-        f"The sentence at the top counts {answered:,}: those in which the paper says that MPGD is "
-        "better, to the letter and with corrected signs. Counted here is every claim of the paper, "
-        "whether it is on MPGD or not, to the letter only."
+        f"Of ECG5000 the nets with two hidden layers are counted, those of the printed numbers; "
+        f"the paper's text says a shallow net. With one hidden layer {shallow or 'none'} of the "
+        f"{letter.total()} would hold to the letter instead of {letter['supported']}."
     )
 
 
 def is_compared(claims: Sequence[Claim]) -> bool:
     """Return whether there are comparisons in which the paper says that MPGD is better."""
-    return bool(_answer_counts(claims).total())
+    return bool(counts_by_basis(claims))
 
 
-def _answer_counts(claims: Sequence[Claim]) -> Counter[str]:
-    """Return the verdicts on claims that MPGD is better: on the text, else on the scripts."""
-    text = _mpgd_counts(claims, "stated") + _mpgd_counts(claims, "corrected")
-    return text or _mpgd_counts(claims, "scripts")
+def tiles(claims: Sequence[Claim]) -> tuple[str, dict[str, int]]:
+    """Return what the answer counts, in words, and how often each verdict was reached."""
+    basis, counts = next(iter(counts_by_basis(claims).items()), ("stated", Counter[str]()))
+    shown: dict[str, int] = {
+        word: counts[word] for word in WORDS if word in WORDS[:4] or counts[word]
+    }
+    return LETTERS[basis], shown
 
 
 def _mpgd_counts(claims: Iterable[Claim], basis: Basis) -> Counter[str]:

@@ -107,10 +107,12 @@ def svg_file(plate: Plate) -> str:
             ax = figure.add_axes((0.0, 0.0, 1.0, 1.0), label=str(len(figure.axes)))
             panel.draw(ax)
             _lighten(ax)
-        found = legend_of(figure.axes) if plate.legend else {}
-        _place(figure, plate, below=LINE * (-(-len(found) // plate.columns) + 0.5) * bool(found))
-        if found:
-            figure.legend(found.values(), found.keys(), loc="lower center", ncols=plate.columns)
+        entries = legend_of(figure.axes) if plate.legend else {}
+        _place(
+            figure, plate, below=LINE * (-(-len(entries) // plate.columns) + 0.5) * bool(entries)
+        )
+        if entries:
+            figure.legend(entries.values(), entries.keys(), loc="lower center", ncols=plate.columns)
         return _file(figure)
 
 

@@ -54,8 +54,10 @@ class Reporter(Protocol):
     def say(self, text: str) -> None:
         """Show one line."""
 
-    def track(self, items: Sequence[T], label: Callable[[T], str]) -> Iterable[T]:
-        """Yield ``items`` and show how far the loop is."""
+    def track(
+        self, items: Sequence[T], label: Callable[[T], str], size: Callable[[T], int] = ...
+    ) -> Iterable[T]:
+        """Yield ``items`` and show how far the loop is, counted by their sizes."""
 
     def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Show a table."""
@@ -67,7 +69,9 @@ class SilentReporter:
     def say(self, text: str) -> None:
         """Show nothing."""
 
-    def track(self, items: Sequence[T], label: Callable[[T], str]) -> Iterable[T]:
+    def track(
+        self, items: Sequence[T], label: Callable[[T], str], size: Callable[[T], int] = lambda _: 1
+    ) -> Iterable[T]:
         """Return ``items``."""
         return items
 
@@ -88,6 +92,7 @@ class Context:
     cluster: str | None = None  # the address of a Dask scheduler that trains instead
     device: str = "cpu"  # ``cpu`` or ``cuda``; for cifar10
     size: str = "tiny"  # ``tiny``, ``reduced`` or ``full``; for cifar10
+    verbose: bool = True  # whether tables, verdicts and the names of figures are printed
 
     def __post_init__(self) -> None:
         for protocol in self.protocols:
@@ -147,20 +152,23 @@ def complete(
     """
     store = context.store
     store.make()
-    found = {run.key: store.load(run) for run in runs}
-    missing = list({run.key: run for run in runs if found[run.key] is None}.values())
-    if len(missing) < len(found):
-        context.reporter.say(f"  {len(found) - len(missing)} of {len(found)} runs are in the store")
+    records = {run.key: store.load(run) for run in runs}
+    missing = list({run.key: run for run in runs if records[run.key] is None}.values())
+    if len(missing) < len(records) and context.verbose:
+        context.reporter.say(
+            f"  {len(records) - len(missing)} of {len(records)} runs are in the store"
+        )
     batches = split(
         missing, _batch_limit(context, len(missing), max_batch or (lambda run: MAX_BATCH))
     )
     done = _dispatch(context, batches, train)
     labels = Labels(label)
-    for _ in context.reporter.track(batches, labels):  # batches finish in an order of their own
+    # Batches finish in an order of their own.
+    for _ in context.reporter.track(batches, labels, len):
         labels.batch = next(done)
     for run in missing:
-        found[run.key] = store.load(run)
-    return [_require(store, found[run.key], run) for run in runs]
+        records[run.key] = store.load(run)
+    return [_require(store, records[run.key], run) for run in runs]
 
 
 def _batch_limit(
@@ -251,8 +259,8 @@ def train_and_save(train: Train, batch: Batch, store: Store) -> None:
 
 
 def print_items(context: Context, said: Iterable[PrintItem]) -> None:
-    """Print lines and tables."""
-    for item in said:
+    """Print lines and tables, if the context asks for them."""
+    for item in said if context.verbose else ():
         if isinstance(item, str):
             context.reporter.say(item)
         else:
@@ -261,8 +269,9 @@ def print_items(context: Context, said: Iterable[PrintItem]) -> None:
 
 def draw(context: Context, experiment: Experiment, records: list[Record]) -> None:
     """Write the figures."""
-    found = experiment.figures(records) if experiment.figures else ()
-    for plate in (block for block in found if isinstance(block, Plate)):
+    blocks = experiment.figures(records) if experiment.figures else ()
+    for plate in (block for block in blocks if isinstance(block, Plate)):
         path = context.out / f"{plate.name}.png"
         save(plate, path)
-        context.reporter.say(f"figure: {path}")
+        if context.verbose:
+            context.reporter.say(f"figure: {path}")

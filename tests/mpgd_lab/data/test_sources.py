@@ -29,6 +29,7 @@ from mpgd_lab.data.sources import (
     Source,
     airfoil,
     digits,
+    download,
     ecg5000,
     locate,
     read_numbers,
@@ -176,7 +177,7 @@ def test_a_tar_archive_with_a_known_hash_is_read_too(
     address, answers = server
     content = tarred(data_folder / "airfoil", AIRFOIL.files)
     answers["/it.tar.gz"] = sends(content)
-    ours = replace(AIRFOIL, address=f"{address}/it.tar.gz")
+    ours = replace(AIRFOIL, mirror=None, address=f"{address}/it.tar.gz")
     known = replace(ours, archive=hashlib.sha256(content).hexdigest())
     assert locate(known, "airfoil_self_noise.dat").is_file()
     (cache / "airfoil" / "airfoil_self_noise.dat").unlink()
@@ -221,7 +222,7 @@ def test_a_failed_download_says_all_and_leaves_nothing(
         address = "http://127.0.0.1:1"
     else:
         answers["/it.zip"] = failing(kind, data_folder / "airfoil")
-    ours = replace(AIRFOIL, address=f"{address}/it.zip")
+    ours = replace(AIRFOIL, mirror=None, address=f"{address}/it.zip")
     with pytest.raises(DataError, match=f"the download failed\n.*({FAILURES[kind]})") as caught:
         locate(ours, "airfoil_self_noise.dat")
     for part in ("airfoil_self_noise.dat  sha256 74c75fd7", ours.address, "--data"):
@@ -239,8 +240,24 @@ def test_a_wrong_file_in_the_archive_is_refused(
     address, answers = server
     answers["/it.zip"] = sends(zipped(tmp_path, ECG5000.files))
     with pytest.raises(DataError, match=f"{test} of the archive has sha256 .* expected baf"):
-        locate(replace(ECG5000, address=f"{address}/it.zip"), train)
+        locate(replace(ECG5000, mirror=None, address=f"{address}/it.zip"), train)
     assert left(cache) == []
+
+
+def test_a_mirror_helps_where_the_archive_fails(cache: Path, server: Server) -> None:
+    """Made-up contents: the hash decides, wherever a file comes from."""
+    address, answers = server
+    content = b"1 2 3\n"
+    files = {"numbers.txt": hashlib.sha256(content).hexdigest()}
+    source = Source("numbers", "numbers", files, {"numbers.txt": 6}, f"{address}/gone.zip")
+    with pytest.raises(DataError, match="the download failed"):
+        download(source)
+    answers["/mirror/numbers.txt"] = sends(content)
+    folder = download(replace(source, mirror=f"{address}/mirror/"))
+    assert (folder / "numbers.txt").read_bytes() == content
+    answers["/mirror/numbers.txt"] = sends(b"4 5 6\n")
+    with pytest.raises(DataError, match=r"numbers.txt of http.* has sha256"):
+        download(replace(source, folder="other", mirror=f"{address}/mirror/"))
 
 
 def test_a_file_that_cannot_be_placed_leaves_no_part(
@@ -250,14 +267,17 @@ def test_a_file_that_cannot_be_placed_leaves_no_part(
     answers["/it.zip"] = sends(zipped(data_folder / "airfoil", AIRFOIL.files))
     (cache / "airfoil" / "airfoil_self_noise.dat").mkdir(parents=True)
     with pytest.raises(DataError, match=r"the download failed\n.*directory"):
-        locate(replace(AIRFOIL, address=f"{address}/it.zip"), "airfoil_self_noise.dat")
+        locate(replace(AIRFOIL, mirror=None, address=f"{address}/it.zip"), "airfoil_self_noise.dat")
     assert left(cache) == []
 
 
 def test_without_a_place_for_it_nothing_is_downloaded(cache: Path) -> None:
     cache.parent.write_text("in the way")
     with pytest.raises(DataError, match=r"no folder to download it into: .*; set MPGD_CACHE to"):
-        locate(replace(AIRFOIL, address="http://127.0.0.1:1/it.zip"), "airfoil_self_noise.dat")
+        locate(
+            replace(AIRFOIL, mirror=None, address="http://127.0.0.1:1/it.zip"),
+            "airfoil_self_noise.dat",
+        )
 
 
 CHILD = """
@@ -265,7 +285,7 @@ import sys
 from dataclasses import replace
 from mpgd_lab.data.sources import AIRFOIL
 from mpgd_lab.data.sources import locate
-locate(replace(AIRFOIL, address=sys.argv[1]), "airfoil_self_noise.dat")
+locate(replace(AIRFOIL, mirror=None, address=sys.argv[1]), "airfoil_self_noise.dat")
 """
 
 
@@ -310,7 +330,7 @@ def test_a_named_experiment_downloads_its_data_and_no_name_says_how(
 ) -> None:
     address, answers = server
     answers["/it.zip"] = sends(zipped(data_folder / "airfoil", AIRFOIL.files))
-    ours = replace(AIRFOIL, address=f"{address}/it.zip")
+    ours = replace(AIRFOIL, mirror=None, address=f"{address}/it.zip")
     study = replace(
         load("airfoil"), data=(ours,), runs=lambda *size: [], printout=lambda records: []
     )
@@ -319,6 +339,6 @@ def test_a_named_experiment_downloads_its_data_and_no_name_says_how(
     for part in ("`mpgd reproduce airfoil` downloads", "sha256 74c75fd7", ours.address, "--data"):
         assert part in said
     monkeypatch.setattr(cli, "load", lambda name: study)
-    assert cli.main(["reproduce", "airfoil", "--out", str(tmp_path / "out")]) == cli.OK
+    assert cli.main(["reproduce", "airfoil", "--fresh", "--out", str(tmp_path / "out")]) == cli.OK
     assert left(cache) == ["airfoil_self_noise.dat"]
     assert study.reason_to_skip() is None

@@ -21,7 +21,7 @@ def test_the_perturbation_is_the_path() -> None:
     printed = replace(SMALL, scheme="product")
     assert (
         simulation.orbit(printed)["v"]
-        == ChaoticNoise(0.6, 0.5, "product").path(300, seed=7).tolist()
+        == ChaoticNoise(0.6, 0.5, signs="product").path(300, seed=7).tolist()
     )
     pair = ChaoticNoise(0.6, 0.5).path(300, (2,), seed=7)
     symmetric = simulation.orbit(replace(SMALL, scheme="symmetric"))
@@ -55,7 +55,7 @@ def test_running_sums_end_where_the_histogram_begins(scheme: str) -> None:
     ("scheme", "beta", "law"),
     [
         ("plain", 0.5, StableLaw(1 / 0.6, 0.5)),
-        ("symmetric", 0.5, StableLaw(1 / 0.6, 0.0, 2**0.6)),
+        ("symmetric", 0.5, StableLaw(1 / 0.6, scale=2**0.6)),
         ("product", 0.5, StableLaw(1 / 0.6)),
         ("product", -1.0, StableLaw(1 / 0.6)),
         ("product", 1.0, StableLaw(1 / 0.6, 1.0)),

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from torch import Tensor
@@ -16,9 +11,10 @@ from mpgd_lab.batched_training import is_shallow
 from mpgd_lab.nets import backprop
 from mpgd_lab.nets.backprop import Backpropagation
 from mpgd_lab.nets.layout import Examples, Layout, Loss, cross_entropy, mean_square, slope
-from mpgd_lab.nets.shallow import shallow_gradient
+from mpgd_lab.nets.shallow import is_available, shallow_gradient
 
 COUNT = 300  # examples; no multiple of a block
+needs_kernels = pytest.mark.skipif(not is_available(), reason="needs kernels, a C compiler")
 
 
 def by_class(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -76,6 +72,7 @@ def test_closed_forms_are_the_gradients_of_torch_func(
     assert not close(found[1] + 1e-9, expected[1])
 
 
+@needs_kernels
 @pytest.mark.parametrize("nets", [None, 5], ids=["shared data", "own data"])
 @pytest.mark.parametrize("widths", [(5, 16, 1), (1, 1, 1), (3, 40, 1)])
 def test_the_compiled_gradient_is_the_same(nets: int | None, widths: tuple[int, ...]) -> None:
@@ -86,34 +83,12 @@ def test_the_compiled_gradient_is_the_same(nets: int | None, widths: tuple[int, 
     assert all(map(close, found, oracle(layout, mean_square, x, inputs, targets)))
 
 
+@needs_kernels
 def test_a_compiled_gradient_does_not_depend_on_its_neighbours() -> None:
     layout = Layout((5, 16, 1), torch.relu)
     x, examples = layout.initial(range(5), torch.float64), Examples.of(*data(layout))
     together, alone = shallow_gradient(x, examples), shallow_gradient(x[3:4], examples)
     assert torch.equal(together[1][3], alone[1][0])
-
-
-BITS = """
-import torch
-from mpgd_lab.nets.shallow import shallow_gradient
-from mpgd_lab.nets.layout import Examples
-from mpgd_lab.nets.layout import Layout
-inputs = torch.randn(300, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-x = Layout((5, 16, 1), torch.relu).initial(range(5), torch.float64)
-losses, gradient = shallow_gradient(x, Examples.of(inputs, inputs.sum(1)))
-print(gradient.numpy().tobytes().hex())
-"""
-
-
-def test_a_compiled_gradient_has_the_same_bits_when_it_comes_from_the_cache(tmp_path: Path) -> None:
-    """The first process compiles, the second loads; a run that is resumed must not change."""
-    there = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    command = [sys.executable, "-c", BITS]
-    found = {
-        subprocess.run(command, env=there, capture_output=True, check=True).stdout for _ in range(2)
-    }
-    assert list(tmp_path.rglob("*.nbc"))
-    assert len(found) == 1
 
 
 @pytest.mark.parametrize(

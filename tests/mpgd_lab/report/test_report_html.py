@@ -20,12 +20,12 @@ from mpgd_lab.studies.airfoil import runs as airfoil
 from mpgd_lab.studies.cifar10 import runs as cifar10
 from mpgd_lab.studies.cifar10.checkpoint import Checkpoint, Progress
 from mpgd_lab.studies.ecg import runs as ecg
-from tests import results
-from tests.results import PARTS
+from tests import fake_results
+from tests.fake_results import PARTS
 
 GOING_ON = next(
     task
-    for task in cifar10.tasks("corrected", [7], results.STUDY)
+    for task in cifar10.tasks("corrected", [7], fake_results.STUDY)
     if task.scheme.startswith("mpgd")
 )
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>`[x](javascript:alert(3))|-->"
@@ -78,7 +78,7 @@ def hostile(record: Record) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("results")
-    store = results.fill(folder)
+    store = fake_results.fill(folder)
     one = {record.run.experiment: record for record in store.records()}
     for record in one.values():
         for number, body in enumerate(hostile(record)):

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,13 @@ from typing import Any
 import pytest
 
 from mpgd_lab import report
-from mpgd_lab.catalogue import catalogue
+from mpgd_lab.catalogue import catalogue, load
+from mpgd_lab.content.blocks import Block
 from mpgd_lab.report import store_contents
 from mpgd_lab.store import Run, Store
 from mpgd_lab.studies.cifar10 import runs as cifar10
 from mpgd_lab.studies.valley import runs as valley
-from tests import results
+from tests import fake_results
 
 HUGE = 10**400
 TICKED = "evil`\n\n<script>alert(1)</script>\n\n`x"
@@ -28,7 +30,7 @@ UNSEEN = "\x1b[31m\x9b\x7f\u202eevil\u2066\u200f\ud800"
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sound")
-    results.fill(folder, ("noise", "valley", "digits"))
+    fake_results.fill(folder, ("noise", "valley", "digits"))
     return folder
 
 
@@ -55,16 +57,15 @@ def spoil(store: Store, run: Run, change: dict[str, Any]) -> Path:
     """Change the file of a run, and its name if need be."""
     body = json.loads(store.path(run).read_text()) | change
     store.path(run).unlink()
-    own = ("experiment", "protocol", "scheme", "hyperparameters", "seed")
-    path = store.path(Run(*(body[name] for name in own)))
+    path = store.path(Run.of(body))
     path.write_text(json.dumps(body))
     return path
 
 
 RECORD_ERRORS: list[tuple[str, dict[str, Any], str]] = [
     ("valley", {"metrics": {}}, "corrupt: trace missing in its metrics"),
-    ("valley", {"metrics": None}, "corrupt: metrics must be names with values"),
-    ("valley", {"metrics": [1.0]}, "corrupt: metrics must be names with values"),
+    ("valley", {"metrics": None}, "corrupt: metrics must not be None"),
+    ("valley", {"metrics": [1.0]}, "corrupt: metrics must not be [1.0]"),
     ("valley", {"metrics": {"trace": "1"}}, "corrupt: 'trace' of its metrics is no number"),
     ("valley", {"metrics": {"trace": None}}, "corrupt: 'trace' of its metrics is no number"),
     ("valley", {"metrics": {"trace": [1.0]}}, "corrupt: 'trace' of its metrics is no number"),
@@ -79,11 +80,16 @@ RECORD_ERRORS: list[tuple[str, dict[str, Any], str]] = [
     ("valley", {"curves": {"trace": [1.0]}}, "corrupt: step missing in its curves"),
     ("valley landscape", {"curves": {}}, "corrupt: u, v missing in its curves"),
     ("valley landscape", {"curves": {"u": [1.0], "v": [0, 0]}}, "u, v of its curves must be"),
-    ("digits", {"seconds": None}, "corrupt: its seconds are no number"),
-    ("digits", {"seconds": [1.0]}, "corrupt: its seconds are no number"),
+    ("digits", {"seconds": None}, "corrupt: seconds must not be None"),
+    ("digits", {"seconds": "long"}, "corrupt: seconds must not be 'long'"),
+    ("digits", {"driver": 1, "seconds": "long"}, "corrupt: seconds must not be 'long'"),
+    ("digits", {"protocol": 3}, "corrupt: protocol must not be 3"),
+    ("digits", {"experiment": ["digits"]}, "corrupt: experiment must not be ['digits']"),
+    ("digits", {"driver": "2"}, "corrupt: driver must not be '2'"),
+    ("digits", {"commit": 7}, "corrupt: commit must not be 7"),
     ("digits", {"seconds": HUGE}, "corrupt: its seconds are no number"),
     ("digits", {"seconds": inf}, "corrupt: its seconds are no number"),
-    ("digits", {"seed": True}, "the seed an integer"),
+    ("digits", {"seed": True}, "corrupt: seed must not be True"),
     ("digits", {"hyperparameters": {"steps": "1"}}, "'steps' of its hyperparameters is no number"),
     ("digits", {"metrics": {"gap": 0.1, "test_loss": 0.1}}, "test_accuracy missing in its metrics"),
     ("noise sums", {"metrics": {"mean": 0.0}}, "ks_limit, ks_symmetric, ks_of_exact_draws missing"),
@@ -171,8 +177,37 @@ def test_a_path_that_leaves_the_valley_is_drawn_as_far_as_it_goes(
 
 
 def test_a_sweep_in_which_no_mpgd_run_is_finished_is_begun(tmp_path: Path) -> None:
-    task = next(run for run in cifar10.tasks("corrected", [1], results.STUDY) if run.scheme == "gd")
+    task = next(
+        run for run in cifar10.tasks("corrected", [1], fake_results.STUDY) if run.scheme == "gd"
+    )
     metrics = {"val_accuracy": 50.0, "accuracy_gap": 1.0}
     Store(tmp_path / "runs").save(task, metrics, {}, seconds=1.0)
     text = report.write(tmp_path, tmp_path / "results.md").file.read_text()
     assert "1 records, but not all that this section needs (no run of MPGD)" in text
+
+
+def test_an_interrupted_sweep_of_one_study_does_not_stop_the_page(store: Store) -> None:
+    """Of the noise study only what was trained first is there: its runs of one sign rule."""
+    for run in [*runs(store)["noise sums"], *runs(store)["noise orbit"]]:
+        if run.scheme == "product":
+            store.path(run).unlink()
+    text = report.write(store.folder.parent, store.folder.parent / "page.html").file.read_text()
+    assert "not all that this section needs (no sums of signs as printed" in text
+    assert 'id="digits"' in text
+
+
+def test_a_section_that_cannot_be_made_is_named_and_the_others_are_written(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noise = load("noise")
+    assert noise.section is not None
+
+    def fails(records: object) -> list[Block]:
+        raise KeyError("odd")
+
+    broken = replace(noise, section=replace(noise.section, blocks=fails))
+    others = [one for one in catalogue() if one.name != "noise"]
+    monkeypatch.setattr(report, "catalogue", lambda: [broken, *others])
+    text = report.write(store.folder.parent, store.folder.parent / "page.md").file.read_text()
+    assert "from which this section cannot be made (KeyError: 'odd')" in text
+    assert "## Digits" in text

@@ -97,11 +97,11 @@ def distances_in_law(
         return _drawn(rng, n, n + k) - _drawn(rng, k, n + k)
 
     resampled, null = (_repeated(weigh, draw, resamples, n + k) for draw in (again, pooled))
-    found = {
+    distances = {
         name: _interval(float(value[name][0]), resampled[name], null[name], level) for name in NAMES
     }
     return {
-        name: _scaled(found[name], {"wasserstein": 2 * half, "energy": half}.get(name, 0))
+        name: _scaled(distances[name], {"wasserstein": 2 * half, "energy": half}.get(name, 0))
         for name in NAMES
     }
 
@@ -164,9 +164,9 @@ def _in_space(x: Array, y: Array) -> Weigh:
 
     def weigh(W: Array) -> dict[str, Array]:
         each = [marginal(W) for marginal in marginals]
-        found = {name: np.max([one[name] for one in each], axis=0) for name in NAMES[:2]}
+        distances = {name: np.max([one[name] for one in each], axis=0) for name in NAMES[:2]}
         squared = -((W @ pairs) * W).sum(axis=1)
-        return found | {"energy": np.sqrt(np.maximum(squared, 0.0))}
+        return distances | {"energy": np.sqrt(np.maximum(squared, 0.0))}
 
     return weigh
 

@@ -26,7 +26,7 @@ import sys
 import numpy as np
 from numpy.typing import NDArray
 
-from mpgd.limits.lazy_numba import compiled
+from mpgd.limits.paths import path_kernels
 from mpgd.limits.paths.checks import Array
 
 __all__ = ["completed_graph", "frechet_distance"]
@@ -74,32 +74,38 @@ def frechet_distance(P: Array, Q: Array, first: Indices, last: Indices, upper: f
         >>> frechet_distance(P, Q, np.zeros(4, int), np.full(4, 3), upper=1.0)
         0.25
     """
-    helpers = _place, _place_on_line
-    low = compiled(_lower_bound, _distance, *helpers)(P, Q, first, last)
+    lower_bound = path_kernels.chosen(path_kernels.lower_bound, _lower_bound)
+    is_within = path_kernels.chosen(path_kernels.is_within, _is_within)
+    starts, ends = (math.sqrt(((P[k, 1:] - Q[k, 1:]) ** 2).sum()) for k in (0, -1))
+    low = max(lower_bound(P, Q, first, last, _sides(Q, starts)), ends)
     high = low * (1.0 + TOLERANCE)
     if upper <= high:
         return upper
-    within = compiled(_within, _sweep, _lowest, *helpers)
-    if within(P, Q, high, first, last):
-        return float(low if within(P, Q, low, first, last) else high)
+    if is_within(P, Q, high, first, last, _sides(Q, 0.0)):
+        return low if is_within(P, Q, low, first, last, _sides(Q, 0.0)) else high
     low, high = high, upper
     while high - low > TOLERANCE * high and low < 0.5 * (low + high) < high:
         middle = 0.5 * (low + high)
-        if within(P, Q, middle, first, last):
+        if is_within(P, Q, middle, first, last, _sides(Q, 0.0)):
             high = middle
         else:
             low = middle
     return float(high)
 
 
-def _lower_bound(P: Array, Q: Array, first: Indices, last: Indices) -> float:
+def _sides(Q: Array, start: float) -> Array:
+    """Return what is known of the sides under the first row: only the first one is reached."""
+    below = np.full(len(Q) - 1, np.inf)
+    below[0] = start
+    return below
+
+
+def _lower_bound(P: Array, Q: Array, first: Indices, last: Indices, below: Array) -> float:
     """Return the cheapest monotone sequence of rectangles, if crossing a side costs its minimum.
 
     ``below[j]`` is the cheapest way to the side under rectangle (i, j), ``left`` to its left side.
     """
     line = P.shape[1] == 2
-    below = np.full(len(Q) - 1, np.inf)
-    below[0] = math.sqrt(((P[0, 1:] - Q[0, 1:]) ** 2).sum())
     for i in range(len(P) - 1):
         left = np.inf
         for j in range(first[i], last[i] + 1):
@@ -120,17 +126,15 @@ def _lower_bound(P: Array, Q: Array, first: Indices, last: Indices) -> float:
                 else _place(Q, j + 1, P, i)
             )
             left = max(enter, _distance(place))
-    return max(float(below[-1]), math.sqrt(((P[-1, 1:] - Q[-1, 1:]) ** 2).sum()))
+    return float(below[-1])
 
 
-def _within(P: Array, Q: Array, eps: float, first: Indices, last: Indices) -> bool:
+def _is_within(P: Array, Q: Array, eps: float, first: Indices, last: Indices, below: Array) -> bool:
     """Say whether the distance is at most eps, given that the two ends are that close.
 
     ``below[j]`` is the lowest position a walk can reach on the side under rectangle (i, j), as a
     distance along segment j, and infinite if there is none.
     """
-    below = np.full(len(Q) - 1, np.inf)
-    below[0] = 0.0
     start, stop, inside = 0, 0, False
     for i in range(len(P) - 1):
         start = max(start, first[i])
@@ -232,7 +236,7 @@ def _place_on_line(
 ) -> Place:
     """Return the same for one coordinate: (time, value) and the segment to (stop, goal).
 
-    Numbers instead of arrays: numba inlines such a call, which is several times as fast.
+    Numbers instead of arrays, which is several times as fast.
     """
     if flat:
         return time - start, stop - start, 0.0, abs(value - origin)

@@ -29,13 +29,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mpgd.limits.lazy_numba import compiled
 from mpgd.limits.paths.checks import binary_exponent
 from mpgd.limits.paths.frechet import completed_graph, frechet_distance
 from mpgd.limits.paths.path_functions import PathPair
 from mpgd.limits.paths.skorokhod import skorokhod_distance
 from mpgd.limits.paths.variation import p_variation
-from mpgd.limits.paths.warping import Graph, aligned_graphs, aligned_steps, meet
+from mpgd.limits.paths.warping import Graph, align, meet
 
 WINDOWS: Final = (0.02, 0.1, 0.3, 1.0)  # tried bounds of |lambda - id|, of the interval
 
@@ -145,7 +144,7 @@ def _tried(one: Graph, two: Graph, window: float, p: float, steps: bool) -> floa
     """Return the larger of time and p-variation along the best alignment inside the window."""
     if not steps:
         one, two = meet(one, two, window), meet(two, one, window)
-    i, j, late = compiled(*(aligned_steps if steps else aligned_graphs))(*one, *two, window, p)
+    i, j, late = align(one, two, window, p, steps)
     return max(late, p_variation(one[1][i] - two[1][j], p)) if len(i) else np.inf
 
 

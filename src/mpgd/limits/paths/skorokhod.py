@@ -34,7 +34,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mpgd.limits.lazy_numba import compiled
+from mpgd.limits.paths import path_kernels
 from mpgd.limits.paths.checks import Array, binary_exponent, checked_path, checked_times
 from mpgd.limits.paths.frechet import completed_graph, frechet_distance
 
@@ -71,7 +71,6 @@ def skorokhod_distance(
     Raises:
         ValueError: an unknown topology, a negative band, paths that are empty, not finite or
             of different dimension, times that do not increase or do not share their ends.
-        ImportError: numba is missing.
 
     Examples:
         One jump, and the same jump made in two halves a tenth apart:
@@ -120,7 +119,8 @@ def _check_pair(x: Array, s: Array, y: Array, t: Array) -> None:
 
 def _j1_distance(x: Array, s: Array, y: Array, t: Array, band: int | None) -> float:
     first, last = _window(s, t, band)
-    return float(compiled(_cheapest_staircase, _gap)(x, s, y, t, first, last))
+    distance = path_kernels.chosen(path_kernels.cheapest_staircase, _cheapest_staircase)
+    return distance(x, s, y, t, first, last)
 
 
 def _sm1_distance(x: Array, s: Array, y: Array, t: Array, band: int | None) -> float:

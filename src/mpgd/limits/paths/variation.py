@@ -25,7 +25,7 @@ from typing import Final, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mpgd.limits.lazy_numba import compiled
+from mpgd.limits.paths import path_kernels
 from mpgd.limits.paths.checks import Array, binary_exponent, checked_path
 from mpgd.parameters import check_flag
 
@@ -58,7 +58,6 @@ def p_variation(
 
     Raises:
         ValueError: p below 1 or not finite; a path that is empty, not finite or of a wrong shape.
-        ImportError: numba is missing (not needed for p = 1).
 
     Examples:
         >>> from mpgd.limits.paths.variation import p_variation
@@ -93,10 +92,11 @@ def _root_of_largest_sum(u: Array, p: float, before: Indices) -> float:
     largest increment D will do. V is too small if the scale is above D and too large if it is
     below, so the scale is found by halving.
     """
-    kernel = compiled(_largest_sum, _bounding_boxes, _reach, _power)
+    largest_sum = path_kernels.chosen(path_kernels.largest_sum, _largest_sum)
     low, high, e = -1.0, 0.5 * math.log2(u.shape[1]), 0.0  # of log2 D
     for _ in range(HALVINGS):
-        V = kernel(u * 2.0**-e, p / 2.0, before, LARGE)
+        scaled = u * 2.0**-e
+        V = largest_sum(scaled, *_bounding_boxes(scaled), before, p / 2.0, LARGE)
         if 1.0 / LARGE < V < LARGE:
             return float(V ** (1.0 / p) * 2.0**e)
         low, high = (low, e) if V < 1.0 else (e, high)
@@ -131,16 +131,14 @@ def _walked_back(before: Indices) -> Indices:
     return np.array(chosen[::-1])
 
 
-def _largest_sum(u: Array, half: float, before: Indices, enough: float) -> float:
+def _largest_sum(
+    u: Array, low: Array, high: Array, before: Indices, half: float, enough: float
+) -> float:
     """Return V(n-1), with |.|^p written as (|.|^2)^half, or any V(j) beyond ``enough``.
 
-    ``before`` becomes the best i of each j.
+    ``low`` and ``high`` are `_bounding_boxes`; ``before`` becomes the best i of each j.
     """
-    n = len(u)
-    size = 1
-    while size < n:
-        size *= 2
-    low, high = _bounding_boxes(u, size)
+    n, size = len(u), len(low) // 2
     V = np.zeros(n)
     previous = 0
     for j in range(1, n):
@@ -177,29 +175,33 @@ def _largest_sum(u: Array, half: float, before: Indices, enough: float) -> float
     return float(V[n - 1])
 
 
-def _bounding_boxes(u: Array, size: int) -> tuple[Array, Array]:
-    """Return the corners of all dyadic blocks; block b of 2^l points is node (size >> l) + b."""
+def _bounding_boxes(u: Array) -> tuple[Array, Array]:
+    """Return the corners of all dyadic blocks, (node, coordinate).
+
+    Block b of 2^l points is node (size >> l) + b, where size is a power of two, at least the number
+    of points; the last point is repeated up to it.
+    """
     n, d = u.shape
-    low = np.empty((2 * size, d))
-    high = np.empty((2 * size, d))
-    for i in range(size):
-        low[size + i] = u[min(i, n - 1)]
-        high[size + i] = u[min(i, n - 1)]
-    for node in range(size - 1, 0, -1):
-        for k in range(d):
-            low[node, k] = min(low[2 * node, k], low[2 * node + 1, k])
-            high[node, k] = max(high[2 * node, k], high[2 * node + 1, k])
+    size = 1 << max(0, n - 1).bit_length()
+    low, high = np.zeros((2 * size, d)), np.zeros((2 * size, d))
+    low[size:] = high[size:] = u[np.minimum(np.arange(size), n - 1)]
+    while size > 1:
+        children = slice(size, 2 * size, 2), slice(size + 1, 2 * size, 2)
+        parents = slice(size // 2, size)
+        low[parents] = np.minimum(*(low[child] for child in children))
+        high[parents] = np.maximum(*(high[child] for child in children))
+        size //= 2
     return low, high
 
 
 def _reach(u: Array, j: int, low: Array, high: Array, node: int) -> float:
     """Return the largest squared distance from u_j to a point of the node's box."""
-    total = 0.0
-    for k in range(u.shape[1]):
-        side = max(u[j, k] - low[node, k], high[node, k] - u[j, k])
-        total += side * side
-    return total
+    side = np.maximum(u[j] - low[node], high[node] - u[j])
+    return float(np.cumsum(side * side)[-1])  # in this order, as paths.c
 
 
 def _power(base: float, exponent: float) -> float:
-    return base if exponent == 1.0 else base**exponent
+    try:
+        return base if exponent == 1.0 else float(base) ** exponent
+    except OverflowError:  # C's pow returns infinity
+        return math.inf

@@ -10,16 +10,18 @@ first adds to each segment the points that are nearest to vertices of the other 
 """
 
 import math
-from collections.abc import Callable
-from typing import Any, Final
+from itertools import product
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mpgd.limits.paths import path_kernels
 from mpgd.limits.paths.checks import Array
 
 Indices = NDArray[np.int64]
 Graph = tuple[Array, Array]  # times, values
+Alignment = tuple[Indices, Indices, float]  # of x, of y, the largest time difference
 
 MEETINGS: Final = 32  # points added to a segment at most
 
@@ -51,65 +53,55 @@ def _feet(origin: Array, step: Array, points: Array) -> Array:
     return np.unique(foot[np.argsort(off, kind="stable")[:MEETINGS]])
 
 
-def _graphs(
-    s: Array, x: Array, t: Array, y: Array, window: float, p: float
-) -> tuple[Indices, Indices, float]:
-    """Return the best alignment of the vertices of two graphs and its largest time difference.
+def align(one: Graph, two: Graph, window: float, p: float, steps: bool) -> Alignment:
+    """Return the best alignment of two paths and its largest time difference.
 
-    Empty where no alignment stays inside the window.
+    Empty, and an infinite difference, where no alignment stays inside the window.
+
+    Args:
+        one: times and values (time, coordinate).
+        two: of the other path.
+        window: the largest time difference allowed.
+        p: the exponent of the cost.
+        steps: whether these are step paths, whose pairs (i, j) are values that hold together; else
+            they are graphs, whose pairs are vertices.
     """
-    n, m = len(s), len(t)
-    cost = np.full((n, m), np.inf)
-    came = np.zeros((n, m), dtype=np.int64)
-    for i in range(n):
-        for j in range(m):
-            if abs(s[i] - t[j]) > window:
-                continue
-            if i == 0 and j == 0:
-                cost[0, 0] = 0.0
-                continue
-            for move in range(1, 4):
-                a, b = i - (move & 1), j - (move >> 1)
-                if a >= 0 and b >= 0 and cost[a, b] < np.inf:
-                    total = cost[a, b] + _step(x, a, i, y, b, j, p)
-                    if total < cost[i, j]:
-                        cost[i, j], came[i, j] = total, move
-    return _back(cost, came, s, t)
+    return path_kernels.chosen(path_kernels.align, _align)(*one, *two, window, p, steps)
 
 
-def _steps(
-    s: Array, x: Array, t: Array, y: Array, window: float, p: float
-) -> tuple[Indices, Indices, float]:
-    """Return the same for two step paths, whose pairs (i, j) are values that hold together."""
+def _align(
+    s: Array, x: Array, t: Array, y: Array, window: float, p: float, steps: bool
+) -> Alignment:
     n, m = len(s), len(t)
-    cost = np.full((n, m), np.inf)
-    came = np.zeros((n, m), dtype=np.int64)
+    cost, came = np.full((n, m), np.inf), np.zeros((n, m), dtype=np.int8)
     cost[0, 0] = 0.0
-    for i in range(n):
-        for j in range(m):
-            for move in range(1, 4):
-                a, b = i - (move & 1), j - (move >> 1)
-                if a < 0 or b < 0 or _late(s, t, i, j, move) > window:
-                    continue
-                if cost[a, b] < np.inf:
-                    total = cost[a, b] + _step(x, a, i, y, b, j, p)
-                    if total < cost[i, j]:
-                        cost[i, j], came[i, j] = total, move
-    if not cost[n - 1, m - 1] < np.inf:
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.inf
+    for i, j, move in product(range(n), range(m), (1, 2, 3)):
+        a, b = i - (move & 1), j - (move >> 1)
+        if a < 0 or b < 0 or _late(s, t, i, j, move, steps) > window or cost[a, b] == np.inf:
+            continue
+        total = cost[a, b] + _step(x[i] - x[a] - y[j] + y[b], p)
+        if total < cost[i, j]:
+            cost[i, j], came[i, j] = total, move
     i, j, late = n - 1, m - 1, 0.0
-    rows, columns = [i], [j]
+    if cost[i, j] == np.inf:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.inf
+    pairs = [(i, j)]
     while i > 0 or j > 0:
-        move = came[i, j]
-        late = max(late, _late(s, t, i, j, move))
+        move = int(came[i, j])
+        late = max(late, _late(s, t, i, j, move, steps))
         i, j = i - (move & 1), j - (move >> 1)
-        rows.append(i)
-        columns.append(j)
-    return np.array(rows)[::-1], np.array(columns)[::-1], late
+        pairs.append((i, j))
+    rows, columns = np.array(pairs[::-1]).T
+    return rows, columns, late
 
 
-def _late(s: Array, t: Array, i: int, j: int, move: int) -> float:
-    """Return how far a step to the pair (i, j) moves time; at the end both paths jump together."""
+def _late(s: Array, t: Array, i: int, j: int, move: int, steps: bool) -> float:
+    """Return how far a step to the pair (i, j) moves time.
+
+    At the end step paths jump together.
+    """
+    if not steps:
+        return float(abs(s[i] - t[j]))
     x_ends, y_ends = i == len(s) - 1, j == len(t) - 1
     if x_ends or y_ends:
         return 0.0 if x_ends and y_ends and move == 3 else np.inf
@@ -120,26 +112,6 @@ def _late(s: Array, t: Array, i: int, j: int, move: int) -> float:
     return float(max(0.0, s[i] - t[j], t[j] - s[i + 1]))
 
 
-def _back(cost: Array, came: Indices, s: Array, t: Array) -> tuple[Indices, Indices, float]:
-    i, j, late = len(s) - 1, len(t) - 1, 0.0
-    if not cost[i, j] < np.inf:
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.inf
-    rows, columns = [i], [j]
-    while i > 0 or j > 0:
-        late = max(late, abs(s[i] - t[j]))
-        move = came[i, j]
-        i, j = i - (move & 1), j - (move >> 1)
-        rows.append(i)
-        columns.append(j)
-    return np.array(rows)[::-1], np.array(columns)[::-1], late
-
-
-def _step(x: Array, a: int, i: int, y: Array, b: int, j: int, p: float) -> float:
-    total = 0.0
-    for k in range(x.shape[1]):
-        total += (x[i, k] - x[a, k] - y[j, k] + y[b, k]) ** 2
-    return float(math.sqrt(total) ** p)
-
-
-aligned_graphs: tuple[Callable[..., Any], ...] = (_graphs, _back, _step)
-aligned_steps: tuple[Callable[..., Any], ...] = (_steps, _late, _step)
+def _step(difference: Array, p: float) -> float:
+    square = float(np.cumsum(difference * difference)[-1])  # in this order, as paths.c
+    return float(math.sqrt(square) ** p)

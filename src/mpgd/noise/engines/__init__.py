@@ -1,48 +1,57 @@
 """The engines that advance a chaotic driver; their words and values agree in every bit.
 
-`tensor` is made of plain torch operations, runs on any device and is the reference; `fused` is
-one numba pass over the CPU's memory; `gpu` is one Triton launch.
+`tensor` is made of plain torch operations, runs on any device and is the reference; `cpu` calls
+kernels in C, compiled at installation; `gpu` is one Triton launch.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import warnings
 from functools import lru_cache
 from typing import Final
 
 import torch
 
+from mpgd.noise.engines import cpu
 from mpgd.parameters import ENGINES, check_choice
 
-# A search of the disk for each; once.
-_HAS_NUMBA = importlib.util.find_spec("numba") is not None
-_HAS_TRITON = importlib.util.find_spec("triton") is not None
+_HAS_CPU = cpu.is_available()
+_HAS_TRITON = importlib.util.find_spec("triton") is not None  # a search of the disk, once
 
-EXTRAS: Final = {"numba": "fast", "triton": "gpu"}
 FLOATS: Final = {  # the parameters that a kernel takes; others are left to torch operations
-    "numba": (torch.float32, torch.float64, torch.bfloat16, torch.float16),
+    "cpu": (torch.float32, torch.float64, torch.bfloat16, torch.float16),
     "triton": (torch.float32, torch.bfloat16, torch.float16),
 }
 
 
 def check_engine(engine: str | None) -> str | None:
-    """Return ``engine`` if it exists and can be imported."""
+    """Return ``engine`` if it exists and is there; ``"numba"``, its old name, means ``"cpu"``."""
     if engine is None:
         return None
+    if engine == "numba":
+        warnings.warn(
+            "engine='numba' is now engine='cpu': the kernels are compiled at installation",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+        engine = "cpu"
     check_choice("engine", engine, ENGINES)
-    if not {"torch": True, "numba": has_numba(), "triton": has_triton()}[engine]:
-        raise ImportError(f"engine={engine!r} needs {engine}: {_install(engine)}")
+    if not {"torch": True, "cpu": has_cpu(), "triton": has_triton()}[engine]:
+        raise ImportError(f"engine={engine!r} needs {_needs(engine)}")
     return engine
 
 
-def _install(engine: str) -> str:
-    return f"pip install 'mpgd[{EXTRAS[engine]}]'"
+def _needs(engine: str) -> str:
+    if engine == "cpu":
+        return f"compiled kernels, and {cpu.reason()}"
+    return "triton: pip install 'mpgd[gpu]'"
 
 
-def has_numba() -> bool:
-    """Return whether numba is installed, without importing it."""
-    return _HAS_NUMBA
+def has_cpu() -> bool:
+    """Return whether the compiled kernels for the CPU are there."""
+    return _HAS_CPU
 
 
 def has_triton() -> bool:
@@ -50,9 +59,9 @@ def has_triton() -> bool:
     return _HAS_TRITON
 
 
-def use_fused(engine: str | None, device: torch.device) -> bool:
-    """Return whether the numba engine runs a tensor on ``device``: the default on a CPU."""
-    return kernel_for(engine, device) == "numba" and not torch.compiler.is_compiling()
+def use_cpu_kernels(engine: str | None, device: torch.device) -> bool:
+    """Return whether the CPU engine runs a tensor on ``device``: the default on a CPU."""
+    return not torch.compiler.is_compiling() and kernel_for(engine, device) == "cpu"
 
 
 def kernel_for(engine: str | None, device: torch.device) -> str | None:
@@ -62,13 +71,13 @@ def kernel_for(engine: str | None, device: torch.device) -> str | None:
     """
     if engine == "torch":
         return None
-    if engine == "numba" and device.type != "cpu":
-        raise ValueError(f"engine='numba' runs on the CPU only, got a tensor on {device}")
+    if engine == "cpu" and device.type != "cpu":
+        raise ValueError(f"engine='cpu' runs on the CPU only, got a tensor on {device}")
     if engine == "triton":
         check_gpu(device)
         return "triton"
     if device.type == "cpu":
-        return "numba" if has_numba() else None
+        return "cpu" if has_cpu() else None
     return "triton" if device.type == "cuda" and has_triton() else None
 
 
@@ -89,13 +98,13 @@ def check_kernel(engine: str | None, device: torch.device, dtype: torch.dtype) -
     """Return the compiled engine that takes a tensor of this kind; an error names the cure."""
     kernel = kernel_for(engine, device)
     if kernel is None:
-        needed = {"cpu": "numba", "cuda": "triton"}.get(device.type)
+        needed = {"cpu": "cpu", "cuda": "triton"}.get(device.type)
         if needed is None:
             raise ValueError(
                 f"fused=True needs a kernel, and there is none for device {str(device)!r}; "
                 "leave fused out, and torch operations do the same"
             )
-        raise ImportError(f"fused=True on {device} needs {needed}: {_install(needed)}")
+        raise ImportError(f"fused=True on {device} needs {_needs(needed)}")
     if dtype not in FLOATS[kernel]:
         raise ValueError(
             f"the {kernel} kernel takes {', '.join(map(str, FLOATS[kernel]))}, got a parameter of "

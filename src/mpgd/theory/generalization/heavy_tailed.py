@@ -189,9 +189,9 @@ def heavy_tailed_estimate(
 def _finite(value: Callable[[], float]) -> float:
     """Return a value, or say that floats cannot hold it or a part of it."""
     try:
-        found = value()
+        result = value()
     except (OverflowError, ZeroDivisionError):
-        found = inf
-    if not isfinite(found):
+        result = inf
+    if not isfinite(result):
         raise ValueError("the arguments must give a finite bound, got one beyond the largest float")
-    return found
+    return result

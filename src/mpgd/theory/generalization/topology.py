@@ -194,14 +194,14 @@ def _by_magnitude(rho: Array, n: int, B: float, L: float, chance: float) -> floa
     weights are scaled up until this holds in spite of rounding; where there are none, b = 1 is
     taken.
     """
-    found = []
+    bounds = []
     for complexity in np.linspace(chance, chance + log(len(rho)), LAMBDAS):
         lam = sqrt(8.0 * n * complexity) / B
         b, off, kernel = _solved(2.0 * L * lam * rho)
         b = np.maximum(b, 0.0) if off < 0.5 else np.ones(len(rho))
         size = b.sum() / min(1.0, float((kernel @ b).min()))
-        found.append((log(size) + chance) / lam + lam * B**2 / (8.0 * n))
-    return min(filter(isfinite, found), default=inf)
+        bounds.append((log(size) + chance) / lam + lam * B**2 / (8.0 * n))
+    return min(filter(isfinite, bounds), default=inf)
 
 
 def _distances(points: ArrayLike, metric: str) -> Array:

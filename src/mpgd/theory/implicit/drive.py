@@ -89,7 +89,7 @@ def mean_values(noise: ChaoticNoise, steps: int) -> Tensor:
     Examples:
         >>> mean_values(ChaoticNoise(0.6, 0.5), 3).tolist()
         [0.0, 0.0, 0.0]
-        >>> printed = ChaoticNoise(0.6, 0.0, "product", first_sign="positive")
+        >>> printed = ChaoticNoise(0.6, 0.0, signs="product", first_sign="positive")
         >>> round(float(mean_values(printed, 2)[1]), 3)
         0.078
     """

@@ -74,13 +74,13 @@ def _walk(
 
 def slope_at(gradient: Gradient, x: Array) -> Array:
     """Return the gradient at ``x``; it must be finite and of x's shape."""
-    found = np.asarray(gradient(x), dtype=np.float64)
-    if found.shape != x.shape or not np.isfinite(found).all():
+    slope = np.asarray(gradient(x), dtype=np.float64)
+    if slope.shape != x.shape or not np.isfinite(slope).all():
         raise ValueError(
             "gradient must take an array and return finite numbers of its shape, "
-            f"got shape {found.shape} for {x.shape}"
+            f"got shape {slope.shape} for {x.shape}"
         )
-    return found
+    return slope
 
 
 def _simpson(y: Array) -> float:

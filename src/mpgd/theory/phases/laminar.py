@@ -125,8 +125,8 @@ def phase_tail(n: ArrayLike, gamma: float, longest: int | None = None) -> Array:
     middle, half = n + 0.5, np.maximum(0.5, WIDE * n)
     ends = (T.cdf(T.abel_inverse(middle + side * half)) for side in (-1.0, 1.0))
     near, far = ends
-    found = (near - far) / (2.0 * half) / T.burst_probability
-    return np.asarray(found if longest is None else np.where(n <= longest, found, 0.0))
+    tail = (near - far) / (2.0 * half) / T.burst_probability
+    return np.asarray(tail if longest is None else np.where(n <= longest, tail, 0.0))
 
 
 def _survival(gamma: float, longest: int | None) -> Array:

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mpgd.noise.phase_law import PhaseLaw
 from mpgd.theory.phases.crossing import Gradient, slope_at
 from mpgd.theory.phases.laminar import Constants, phase_steps, phase_tail
 
@@ -51,6 +52,7 @@ class Recursion:
     gamma: float
     longest: int | None
     values: Constants
+    law: PhaseLaw | None = None  # of phases that are not those of a Thaler map
 
     def moved(self, x: Array, v: float) -> Array:
         """Return x after a step with the value v."""
@@ -58,20 +60,26 @@ class Recursion:
 
     def tail(self, n: Array | int) -> Array:
         """Return P(N >= n)."""
+        if self.law is not None:
+            return self.law.tail(np.asarray(n, dtype=np.int64))
         return phase_tail(n, self.gamma, self.longest)
 
     def mean(self, n: Array | int) -> Array:
         """Return E min(N, n)."""
+        if self.law is not None:
+            first, last = self.law.to_come(np.array(1)), self.law.to_come(np.asarray(n) + 1)
+            return np.asarray((first - last) * self.law.mean)
         return phase_steps(n, self.gamma, self.longest)
 
     def marks(self) -> list[int]:
         """Return the lengths whose places are kept."""
         last = int(LONGEST_TIME / self.lr) + FINE
         last = last if self.longest is None else min(last, self.longest)
-        found = [0]
-        while found[-1] < last:
-            found.append(min(last, found[-1] + max(1, found[-1] // FINE)))
-        return found
+        last = last if self.law is None else min(last, int(self.law.edges[-1]))
+        results = [0]
+        while results[-1] < last:
+            results.append(min(last, results[-1] + max(1, results[-1] // FINE)))
+        return results
 
 
 class Kernel:

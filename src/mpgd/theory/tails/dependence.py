@@ -64,9 +64,9 @@ def shuffled(x: Array, seed: int) -> tuple[float, bool]:
     Rows are moved whole, so coordinates may depend on each other as they like.
     """
     rng = np.random.default_rng(seed)
-    found = [float(growth(rng.permutation(x)).mean()) for _ in range(SHUFFLES)]
-    center = float(np.mean(found))
-    spread = float(np.std(found, ddof=1)) * sqrt(1.0 + 1.0 / SHUFFLES)
+    means = [float(growth(rng.permutation(x)).mean()) for _ in range(SHUFFLES)]
+    center = float(np.mean(means))
+    spread = float(np.std(means, ddof=1)) * sqrt(1.0 + 1.0 / SHUFFLES)
     return center, abs(float(growth(x).mean()) - center) <= SURPRISE * spread
 
 

@@ -37,15 +37,14 @@ plane mst reads 1.77 at n = 16384, not 2, and of a stable one of alpha 1.8 it re
 References: Adams et al. (2020) and Schweinhart (2021) for trees; Birdal et al. (2021).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from math import inf, log, nan, sqrt
-from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mpgd.limits.paths import path_kernels
 from mpgd.theory.tails.index import checked_rows, within_range
 
 Array = NDArray[np.float64]
@@ -79,8 +78,8 @@ def trajectory_dimension(
 ) -> Dimension:
     """Estimate the dimension of a trajectory, in order of time, or of points in random order.
 
-    The tree costs n^2 steps: 8192 points in the plane take 0.3 s with numba
-    (``pip install "mpgd[fast]"``), about ten times that without. Repeated points count once there.
+    The tree costs n^2 steps: 8192 points in the plane take 0.3 s, about ten times that where mpgd
+    was installed without a C compiler. Repeated points count once there.
 
     Args:
         points: Shape (n,) or (time, coordinate); 512 different points, 8192 for "box".
@@ -121,7 +120,8 @@ def spanning_tree_edges(points: ArrayLike) -> Array:
     x = np.array(points, dtype=np.float64)
     if x.ndim != 2 or len(x) < 2:
         raise ValueError(f"points must have shape (n >= 2, coordinate), got {x.shape}")
-    return np.sqrt(_fast_prim()(x))
+    squares: Array = path_kernels.chosen(path_kernels.spanning_tree, _spanning_tree)(x)
+    return np.sqrt(squares)
 
 
 def _checked(points: ArrayLike, needed: int) -> tuple[Array, NDArray[np.intp]]:
@@ -161,19 +161,19 @@ def _log_increments(x: Array, lags: NDArray[np.int_]) -> Array:
 
     A path that stands still has increments of 0, which have no logarithm: they are left out.
     """
-    found = []
+    means = []
     for lag in lags:
         squares = ((x[lag:] - x[:-lag]) ** 2).sum(axis=1)
         if not (moved := squares[squares > 0.0]).size:
             raise ValueError(f"points must move, got {len(squares)} increments of 0 at lag {lag}")
-        found.append(0.5 * float(np.log(moved).mean()))
-    return np.array(found)
+        means.append(0.5 * float(np.log(moved).mean()))
+    return np.array(means)
 
 
-def _slope(given: Array, found: Array) -> float:
+def _slope(x: Array, y: Array) -> float:
     """Return the slope of the line of least squares."""
-    centered = given - given.mean()
-    return float(centered @ found / (centered @ centered))
+    centered = x - x.mean()
+    return float(centered @ y / (centered @ centered))
 
 
 def _reciprocal(inverse: float) -> float:
@@ -226,9 +226,9 @@ def _log_boxes(x: Array, side: float, rng: np.random.Generator) -> float:
     return float(np.mean(logs))
 
 
-def _prim(x: Array) -> Array:
-    """Return the squared edges: join the nearest outside point until none is left (changes x)."""
-    outside = len(x) - 1
+def _spanning_tree(x: Array) -> Array:
+    """Return the squared edges: join the nearest outside point until none is left (Prim)."""
+    x, outside = x.copy(), len(x) - 1
     nearest = np.full(outside, np.inf)
     edges = np.empty(outside)
     newest = x[outside].copy()
@@ -240,35 +240,3 @@ def _prim(x: Array) -> Array:
         edges[outside], newest = nearest[j], x[j].copy()
         x[j], nearest[j] = x[outside], nearest[outside]
     return edges[::-1].copy()
-
-
-def _prim_loops(x: Array) -> Array:
-    """Return what _prim does, in loops for numba."""
-    outside, d = len(x) - 1, x.shape[1]
-    nearest = np.full(outside, np.inf)
-    edges = np.empty(outside)
-    newest = x[outside].copy()
-    for step in range(len(x) - 1):
-        j = 0
-        for i in range(outside):
-            square = 0.0
-            for c in range(d):
-                square += (x[i, c] - newest[c]) ** 2
-            nearest[i] = min(nearest[i], square)
-            if nearest[i] < nearest[j]:
-                j = i
-        outside -= 1
-        edges[step] = nearest[j]
-        newest[:] = x[j]
-        x[j], nearest[j] = x[outside], nearest[outside]
-    return edges
-
-
-@cache
-def _fast_prim() -> Callable[[Array], Array]:
-    """Compile the loops if numba is there (extra ``fast``); the vectors do without."""
-    try:
-        from mpgd.noise.engines.compiled import jitted
-    except ImportError:
-        return _prim
-    return cast(Callable[[Array], Array], jitted(_prim_loops))

@@ -1,4 +1,4 @@
-"""The tail index alpha of a sample, by four estimators, each with an interval.
+"""The tail index alpha of a sample, by five estimators, each with an interval.
 
 Theorem 4.2 (Lim, Wan & Simsekli 2022) bounds the generalisation gap of the heavy-tailed
 limit by a term in alpha. With X, X_1, X_2, ... independent and stable of index alpha:
@@ -7,6 +7,7 @@ limit by a term in alpha. With X, X_1, X_2, ... independent and stable of index 
     hill            P(|X| > x) ~ const * x^(-alpha), so log(|X|/x) given |X| > x is Exp(alpha)
     mcculloch       (q95 - q05) / (q75 - q25) depends on alpha (and little on the skewness) alone
     characteristic  log(-log |phi(t)|^2) = log(2 scale^alpha) + alpha log|t|
+    mle             the stable density itself, see `mpgd.stable.estimate`
 
 What each assumes, what it does with rows of d coordinates, and where its interval comes from:
 
@@ -23,6 +24,8 @@ What each assumes, what it does with rows of d coordinates, and where its interv
                     then means of values and of ends (wide, but safe under any dependence).
     characteristic  any shift, scale and skewness; coordinates as for mcculloch. The interval holds
                     every alpha that could have given the estimate, see `stable_estimators`.
+    mle             any shift, scale and skewness; coordinates as for mcculloch. The shortest
+                    interval, from the information; at alpha = 2 it has no lower end but 2.
 
 All but Hill stop at alpha = 2: larger values become 2 and the interval is then one-sided.
 Differences of successive rows (``symmetrize=True``) have the same alpha and neither shift nor
@@ -47,6 +50,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mpgd.parameters import check_choice
+from mpgd.stable.estimate import fit
 from mpgd.theory.tails.dependence import (
     DependenceWarning,
     Estimator,
@@ -98,7 +102,7 @@ def tail_index(
 
     Args:
         samples: Shape (n,) or (n, coordinate), at least 100 rows.
-        method: "log_moments", "hill", "mcculloch" or "characteristic"; the source of
+        method: "log_moments", "hill", "mcculloch", "characteristic" or "mle"; the source of
             this function's module has what each assumes.
         level: Nominal coverage of the interval.
         symmetrize: Estimate from differences of successive pairs of rows (half as many).
@@ -148,15 +152,15 @@ def _in_random_order(x: Array, method: str, value: float, dependence: str, seed:
     if method != "log_moments":
         return value
     center, is_one_of_them = shuffled(x, seed)
-    found = min(inverse(center), 2.0)
+    index = min(inverse(center), 2.0)
     if not is_one_of_them:
         warnings.warn(
-            f"rows are not independent: the tail index {value:.2f} is {found:.2f} when they are "
+            f"rows are not independent: the tail index {value:.2f} is {index:.2f} when they are "
             'shuffled, so it is not that of a tail; use dependence="blocks"',
             DependenceWarning,
             stacklevel=3,
         )
-    return found
+    return index
 
 
 def checked_rows(given: ArrayLike, name: str, rows: str) -> Array:
@@ -215,6 +219,12 @@ def _hill(x: Array, z: float) -> Triple:
     return value, value * _chi2_over_mean(2 * k, -z), value * _chi2_over_mean(2 * k, z)
 
 
+def _mle(x: Array, z: float) -> Triple:
+    result = fit(x)
+    value, half = result.law.alpha, z * float(np.nan_to_num(result.standard_errors[0]))
+    return value, value - half, value + half
+
+
 def _chi2_over_mean(degrees: int, z: float) -> float:
     """Return the chi-square quantile at normal deviate z over its mean (Wilson & Hilferty)."""
     c = 2.0 / (9.0 * degrees)
@@ -226,4 +236,5 @@ _ESTIMATORS: dict[str, Estimator] = {
     "hill": _hill,
     "mcculloch": each_coordinate(mcculloch),
     "characteristic": each_coordinate(characteristic),
+    "mle": each_coordinate(_mle),
 }

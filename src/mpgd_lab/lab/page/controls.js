@@ -23,12 +23,12 @@ const level = (s, size, c0) => (c0 ? ` = ${written(size / (c0 * s.eta ** (s.gamm
 const SLIDERS = [
   {
     group: "phase", name: "force", symbol: "F", title: "force", low: 0, high: 8, step: 0.05, most: 20,
-    hint: "of a quiet phase, in units of the slope",
+    hint: "of a laminar phase, in units of the slope",
     formula: (s, c0) => `${sigma} = <i>F</i> / (${unit})${level(s, s.force, c0)}`,
   },
   {
     group: "phase", name: "decay", symbol: "M", title: "decay", low: 0, high: 1, step: 0.002, most: 20,
-    hint: "of a quiet phase, in units of the curvature",
+    hint: "of a laminar phase, in units of the curvature",
     formula: (s, c0) => s.landscape === "wells"
       ? "the wells have none"
       : `${mu} = <i>M</i> / (${unit})${level(s, s.decay, c0)}`,

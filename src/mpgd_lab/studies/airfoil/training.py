@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from mpgd_lab.batched_training import Problem, Result
+from mpgd_lab.batched_training import Problem, Result, nudged
 from mpgd_lab.batched_training import train as train_nets
 from mpgd_lab.data.sources import AUTHORS, Split
 from mpgd_lab.data.sources import airfoil as load_split
@@ -69,6 +69,7 @@ def script(split: Split, seed: int, steps: int, mu: float, sigma: float) -> tupl
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         net = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 1))
+        nn.utils.vector_to_parameters(nudged(_flat(net)), net.parameters())
         optimizer, loss_of = torch.optim.SGD(net.parameters(), lr=0.1), nn.MSELoss()
         for _ in range(steps - 1):
             terms = _terms(net) if mu or sigma else []
@@ -83,6 +84,10 @@ def script(split: Split, seed: int, steps: int, mu: float, sigma: float) -> tupl
                 _step(net, 0.1)
     with torch.no_grad():
         return net(split.x_train)[:, 0], net(split.x_test)[:, 0]
+
+
+def _flat(net: nn.Module) -> Tensor:
+    return nn.utils.parameters_to_vector(net.parameters()).detach()
 
 
 @torch.no_grad()

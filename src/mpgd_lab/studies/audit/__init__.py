@@ -14,7 +14,7 @@ Reference: Lim, Wan & Simsekli (2022), Section 5 and Appendix F, and the scripts
 
 from mpgd_lab.experiment import Experiment, SectionSpec
 from mpgd_lab.studies.audit.case_comparison import printout
-from mpgd_lab.studies.audit.runs import STUDIES, needs, select_runs
+from mpgd_lab.studies.audit.runs import STUDIES, needs, select_runs, study_of
 from mpgd_lab.studies.audit.runs import all_tasks as tasks
 from mpgd_lab.studies.audit.section import blocks
 from mpgd_lab.studies.audit.training import max_batch, train
@@ -27,6 +27,7 @@ EXPERIMENT = Experiment(
     needs=needs,
     section=SectionSpec("The audit", blocks, tuple(STUDIES), place=8),
     optional_data=tuple(source for study in STUDIES.values() for source in study.experiment.data),
+    sources=lambda run: STUDIES[study_of(run)].experiment.data,
     max_batch=max_batch,
     select_runs=select_runs,
     seconds=0.4,

@@ -99,8 +99,8 @@ class CaseComparison:
 
     def differences(self, line: Line) -> list[str]:
         """Return a line's differences, to each rival of the table."""
-        found = map(line.difference, self.rivals)
-        return [one.text(line.measure.digits) if one else "" for one in found]
+        differences = map(line.difference, self.rivals)
+        return [one.text(line.measure.digits) if one else "" for one in differences]
 
 
 def printout(records: Iterable[Record]) -> list[Table]:
@@ -112,7 +112,7 @@ def compare_cases(records: Iterable[Record]) -> list[CaseComparison]:
     """Return every case with runs among ``records``, of the size that most have."""
     held = {record.run.key: record for record in records}
     ours = [record.run for record in held.values() if record.run.experiment == "audit"]
-    found = []
+    cases = []
     for name, study in STUDIES.items():
         mine = [run for run in ours if study_of(run) == name]
         if not mine:
@@ -127,25 +127,25 @@ def compare_cases(records: Iterable[Record]) -> list[CaseComparison]:
             }
             for case in study.cases
         }
-        found += [
+        cases += [
             _case_comparison(name, study, case, kept) for case in kept if CORRECTED in kept[case]
         ]
-    return found
+    return cases
 
 
 def _case_comparison(
     name: str, study: Study, case: Case, kept: Mapping[Case, Lines]
 ) -> CaseComparison:
-    found = {
+    rows = {
         label: [Line(c, _summary(c, label, kept[case])) for c in study.metrics]
         for label in kept[case]
     }
     for place, measure in enumerate(study.metrics):
         judged = _verdicts(measure, case, kept)
-        for label in found:
+        for label in rows:
             mine = {rival: one for (to, rival), one in judged.items() if to == label}
-            found[label][place] = replace(found[label][place], verdicts=mine)
-    return CaseComparison(name, case, found)
+            rows[label][place] = replace(rows[label][place], verdicts=mine)
+    return CaseComparison(name, case, rows)
 
 
 def _summary(measure: Measure, label: str, own: Lines) -> Summary:
@@ -156,15 +156,15 @@ def _verdicts(
     measure: Measure, case: Case, kept: Mapping[Case, Lines]
 ) -> dict[tuple[str, str], Verdict]:
     """Return the verdict on every line and rival of a case, corrected for their number."""
-    own, found = kept[case], {}
+    own, verdicts = kept[case], {}
     values = {label: _values(measure, label, each) for label, each in own.items()}
     worst = worst_of(values.values(), measure.better)
     for label, ours in values.items():
         for rival, theirs in _rivals(measure, label, case, kept).items():
             if set(ours) & set(theirs):
                 difference = paired_difference(ours, theirs, worst)
-                found[label, rival] = Verdict("", measure.better, difference)
-    return dict(zip(found, holm_corrected(found.values()), strict=True))
+                verdicts[label, rival] = Verdict("", measure.better, difference)
+    return dict(zip(verdicts, holm_corrected(verdicts.values()), strict=True))
 
 
 def _rivals(
@@ -173,17 +173,17 @@ def _rivals(
     """Return what a line is compared with: the metric of each rival, by seed."""
     own = kept[case]
     base = "control" if label in SWITCHES and "control" in own else CORRECTED
-    found = {} if label == CORRECTED else {BASE: _values(measure, base, own.get(base, ()))}
+    rivals = {} if label == CORRECTED else {BASE: _values(measure, base, own.get(base, ()))}
     if case.scheme.kind != "mpgd":
-        return found
+        return rivals
     cases = {each.scheme: each for each in kept}
     gaussian = gaussian_of(case.scheme, cases)
     for rival, scheme in ((DESCENT, GD), (GAUSSIAN, gaussian)):
         if scheme is not None:
             theirs = kept[cases[scheme]]
             same = label if label in theirs else CORRECTED
-            found[rival] = _values(measure, label, theirs.get(same, ()))
-    return found
+            rivals[rival] = _values(measure, label, theirs.get(same, ()))
+    return rivals
 
 
 def _values(measure: Measure, label: str, own: Iterable[Record]) -> dict[int, float]:

@@ -105,13 +105,13 @@ STUDIES: Final = {
 
 def select_runs(context: Context, steps: int | None = None) -> list[Run]:
     """Return the runs of the studies whose data is found; the others are named."""
-    found = []
+    runs = []
     for name, study in STUDIES.items():
         if reason := study.experiment.reason_to_skip(context.data):
             context.reporter.say(f"audit: {reason}")
         else:
-            found += tasks(name, range(1, context.seeds + 1), steps)
-    return found
+            runs += tasks(name, range(1, context.seeds + 1), steps)
+    return runs
 
 
 def all_tasks(protocol: str, seeds: Sequence[int], steps: int | None = None) -> list[Run]:
@@ -121,8 +121,8 @@ def all_tasks(protocol: str, seeds: Sequence[int], steps: int | None = None) -> 
 
 def tasks(name: str, seeds: Sequence[int], steps: int | None = None) -> list[Run]:
     """Return all runs of a study; those with a deviation are ``audit``'s, the rest its own."""
-    found = [lines(name, case, seeds, steps).values() for case in STUDIES[name].cases]
-    return [task for each in found for line in each for task in line]
+    cases = [lines(name, case, seeds, steps).values() for case in STUDIES[name].cases]
+    return [task for each in cases for line in each for task in line]
 
 
 def study_of(run: Run) -> str:

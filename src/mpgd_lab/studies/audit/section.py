@@ -41,9 +41,9 @@ class Gains:
 
 def blocks(records: Sequence[Record]) -> list[Block]:
     """Return what the section shows; ``records`` are the audit's and those of its studies."""
-    found = compare_cases(records)
-    panels = tuple(panel for case in found for panel in _panels(case))
-    gains = [each for case in found for each in _gains(case)]
+    cases = compare_cases(records)
+    panels = tuple(panel for case in cases for panel in _panels(case))
+    gains = [each for case in cases for each in _gains(case)]
     return [
         Text(
             "The released scripts do not do what the text says. Starting from the corrected "
@@ -57,7 +57,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
         Text(RULE),
         *([Text(_answer(gains), answer=True), _gains_table(gains)] if gains else ()),
         *([Plate("audit", CAPTION, panels)] if panels else ()),
-        *map(_table, found),
+        *map(_table, cases),
     ]
 
 
@@ -84,14 +84,14 @@ def _answer(gains: Sequence[Gains]) -> str:
     lines = len({each.line for each in gains})
     of = f"on any of the {lines} lines of MPGD" if lines > 1 else "on the line of MPGD"
     makers = [f"{' and '.join(each.alone)} on {each.short}" for each in gains if each.alone]
-    sentence = f"No single deviation makes MPGD {RIVALS}, {of}"
+    sentence = f"In these runs no single deviation was seen to make MPGD {RIVALS}, {of}"
     if makers:
-        sentence = f"Deviations that alone make MPGD {RIVALS}: {', '.join(makers)}"
+        sentence = f"In these runs deviations that alone made MPGD {RIVALS}: {', '.join(makers)}"
     known = [each for each in gains if each.together is not None]
     together = [each.short for each in known if each.together]
     if not known:
         return f"{sentence}."
-    done = f"do on {', '.join(together)}" if together else "do not"
+    done = f"did on {', '.join(together)}" if together else "did not"
     return f"{sentence}; all together {done}."
 
 
@@ -128,6 +128,6 @@ def _panels(case: CaseComparison) -> Iterator[Panel]:
         return
     for place, line in enumerate(case.lines[CORRECTED]):
         pairs = {label: each[place].difference(BASE) for label, each in case.lines.items()}
-        differences = {label: found for label, found in pairs.items() if found}
+        differences = {label: result for label, result in pairs.items() if result}
         alt = f"{_named(case)}: change of {line.measure.title} by each deviation."
         yield panel(alt, draw_changes, differences, _named(case), line.measure, left=0.34)

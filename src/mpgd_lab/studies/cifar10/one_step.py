@@ -39,13 +39,13 @@ def run(context: Context, study: dict[str, Any] | None = None) -> None:
 def printout(records: Sequence[Record]) -> Iterator[str]:
     """Yield how long the step took."""
     for record in records:
-        found, h = record.metrics, record.run.hyperparameters
+        result, h = record.metrics, record.run.hyperparameters
         yield (
-            f"  {record.run.scheme}, {h['train']} images: {found['training_seconds']:.0f} s for "
-            f"the step ({found['cpu_seconds']:.0f} s of CPU time, "
-            f"{1e3 * found['cpu_seconds'] / h['train']:.1f} ms an image), loss "
-            f"{found['train_loss']:.4f} before it, validation accuracy "
-            f"{found['val_accuracy']:.2f} % after it"
+            f"  {record.run.scheme}, {h['train']} images: {result['training_seconds']:.0f} s for "
+            f"the step ({result['cpu_seconds']:.0f} s of CPU time, "
+            f"{1e3 * result['cpu_seconds'] / h['train']:.1f} ms an image), loss "
+            f"{result['train_loss']:.4f} before it, validation accuracy "
+            f"{result['val_accuracy']:.2f} % after it"
         )
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from mpgd.noise import GaussianNoise
+from mpgd.noise import ChaoticNoise, GaussianNoise
 from mpgd.noise.counter_hash import flat_index, make_key, step_key
 from mpgd.optim import MPGD, param_groups
 from mpgd_lab.perturbations.released import FIRST_SEED, SwitchedNoise
@@ -24,24 +24,31 @@ from mpgd_lab.studies.cifar10.resnet import ResNet18
 
 Perturb = Callable[[int], None]  # adds the perturbation of step k to the gradients
 
-OPTIMIZERS: Final = {  # noise of a run: keywords of MPGD
-    "chaotic": {"noise": "chaotic"},
-    "matched": {"noise": "gaussian", "scaling": "matched"},
-    "langevin": {"noise": "gaussian", "scaling": "langevin"},
-}
-SETTINGS: Final = ("mu", "sigma", "gamma", "beta", "symmetric", "signs", "first_sign")
+OURS: Final = ("chaotic", "matched", "langevin")  # the noises of the text
 
 
 def make_optimizer(model: ResNet18, h: Mapping[str, Any], seed: int) -> MPGD:
     """Return plain descent, or MPGD on the input layer if the run's noise is one of the text."""
-    if h["noise"] not in OPTIMIZERS:
-        return MPGD(model.parameters(), h["eta"])
-    settings = {name: h[name] for name in SETTINGS if name in h} | OPTIMIZERS[h["noise"]]
+    if h["noise"] not in OURS:
+        return MPGD(model.parameters(), h["eta"], force=0.0)
+    settings = {"mu": h["mu"], "sigma": h["sigma"], "seed": seed, "noise": make_noise(h)}
+    settings["symmetric"] = h["noise"] == "chaotic" and h["symmetric"]
     if "inert_multiplicative" in h["deviations"]:
         settings["mu"] = 0.0
     names = set(perturbed(model, h))
-    groups = param_groups(model, lambda name, p: name in names, seed=seed, **settings)
+    groups = param_groups(model, lambda name, p: name in names, **settings)
     return MPGD(groups, h["eta"])
+
+
+def make_noise(h: Mapping[str, Any]) -> ChaoticNoise | GaussianNoise:
+    """Return the noise of a run of the text; a Gaussian has the variance of its chaotic one."""
+    if h["noise"] == "langevin":
+        return GaussianNoise()
+    signs = {name: h[name] for name in ("signs", "first_sign") if name in h}
+    chaotic = ChaoticNoise(h["gamma"], h.get("beta", 0.0), **signs)
+    if h["noise"] == "chaotic":
+        return chaotic
+    return GaussianNoise.matched(chaotic, symmetric=h["symmetric"])
 
 
 def make_perturbation(model: ResNet18, h: Mapping[str, Any], seed: int) -> Perturb | None:

@@ -100,11 +100,11 @@ def tasks(
         deviations = list(DEVIATIONS) if protocol == "released" else []
     if unknown := set(deviations) - set(DEVIATIONS):
         raise ValueError(f"deviations must be among {list(DEVIATIONS)}, got {sorted(unknown)}")
-    found = schemes(protocol, study["steps"], "long_baseline" in deviations)
+    rows = schemes(protocol, study["steps"], "long_baseline" in deviations)
     if study["study"] == "reduced":
-        found = list(filter(in_reduced_study, found))
+        rows = list(filter(in_reduced_study, rows))
     fixed = study | {"deviations": list(deviations)}
-    return runs_of("cifar10", protocol, found, seeds, fixed)
+    return runs_of("cifar10", protocol, rows, seeds, fixed)
 
 
 def in_reduced_study(scheme: Scheme) -> bool:

@@ -26,7 +26,7 @@ SHOWN: Final = 0.6  # gamma of the curves
 
 def blocks(records: Sequence[Record]) -> list[Block]:
     """Return what the section shows."""
-    found: list[Block] = [
+    shown: list[Block] = [
         Text(
             "ResNet-18, exact full-batch gradients, only the input layer perturbed. The full "
             "recipe wants a GPU; on a CPU a reduced study (a narrow network, few small images, few "
@@ -35,8 +35,8 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     ]
     for study in STUDIES:
         if mine := matching(records, study=study):
-            found += _study(study, mine)
-    return [*found, *map(_one_step, matching(records, study=runs.ONE_STEP))]
+            shown += _study(study, mine)
+    return [*shown, *map(_one_step, matching(records, study=runs.ONE_STEP))]
 
 
 def _study(study: str, records: Sequence[Record]) -> Iterator[Block]:

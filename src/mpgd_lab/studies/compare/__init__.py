@@ -1,4 +1,4 @@
-"""Where does MPGD help? Tuned methods on test functions, small data, a plateau and pruning.
+"""Where does noise help? Tuned methods on test functions, small data, a plateau and pruning.
 
 Every method is tuned among as many configurations, with the same seeds, on validation rows; the
 best one is run with 20 fresh seeds and measured on test rows. The protocol and the hypotheses were
@@ -33,7 +33,7 @@ EXPERIMENT = Experiment(
     train=train,
     printout=printout,
     needs=lambda run: Needs(("score", "diverged"), choices={"data": BY_NAME}),
-    section=SectionSpec("Where does MPGD help?", blocks, place=13),
+    section=SectionSpec("Where does noise help?", blocks, place=13),
     data=(AIRFOIL, ECG5000),
     on_request=True,
     seeded=False,

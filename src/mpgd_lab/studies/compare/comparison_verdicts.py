@@ -51,7 +51,7 @@ class Line:
 
     @property
     def word(self) -> str:
-        """Helps, harms, or nothing was seen."""
+        """Helps, harms, or empty without a significant difference."""
         if self.p_holm >= LEVEL:
             return ""
         good = (self.to_base.mean > 0) == (self.task.better == "higher")
@@ -69,7 +69,7 @@ def lines(records: Sequence[Record], task: Task) -> list[Line]:
     if "descent" not in methods:
         raise IncompleteError(f"no fresh seed of descent on {task.title}")
     values = {name: _scores(own, task) for name, own in methods.items()}
-    found = []
+    rows = []
     for method in methods_of(task):
         base = method.base or "descent"
         if not {method.name, base} <= methods.keys():
@@ -78,9 +78,9 @@ def lines(records: Sequence[Record], task: Task) -> list[Line]:
         score, to_base = summary(mine.values()), paired_difference(mine, theirs)
         d = np.array([mine[seed] - theirs[seed] for seed in sorted({*mine} & {*theirs})])
         own = (score, paired_difference(mine, values["descent"]), to_base, sign_flips(d))
-        found.append(Line(task, method, methods[method.name], *own))
-    p = holm([line.p for line in found[1:]])
-    return found[:1] + [replace(line, p_holm=c) for line, c in zip(found[1:], p, strict=True)]
+        rows.append(Line(task, method, methods[method.name], *own))
+    p = holm([line.p for line in rows[1:]])
+    return rows[:1] + [replace(line, p_holm=c) for line, c in zip(rows[1:], p, strict=True)]
 
 
 def reported(records: Sequence[Record], task: Task) -> dict[str, list[Record]]:
@@ -105,8 +105,8 @@ def _by_method(records: Sequence[Record], task: Task, stage: str) -> dict[str, l
 
 def _scores(records: Sequence[Record], task: Task) -> dict[int, float]:
     """Return the score of each seed; one that is no number counts as the worst."""
-    found = by_seed(records, "score")
-    return {seed: x if np.isfinite(x) else task.worst for seed, x in found.items()}
+    scores_by_seed = by_seed(records, "score")
+    return {seed: x if np.isfinite(x) else task.worst for seed, x in scores_by_seed.items()}
 
 
 def sign_flips(d: Array, seed: int = 0) -> float:
@@ -125,24 +125,24 @@ def sign_flips(d: Array, seed: int = 0) -> float:
 
 def all_lines(records: Sequence[Record]) -> dict[str, list[Line]]:
     """Return the lines of every task that has fresh seeds of descent."""
-    found = {}
+    by_task = {}
     for task in TASKS:
         try:
-            found[task.name] = lines(records, task)
+            by_task[task.name] = lines(records, task)
         except IncompleteError:
             continue
-    return found
+    return by_task
 
 
-def succeeds(own: Sequence[Line]) -> list[str]:
-    """Return the kinds of MPGD that succeed: they help and none without chaos is surely better."""
-    plain = [line for line in own if not line.method.is_chaotic]
+def succeeds(own: Sequence[Line], kind: str) -> list[str]:
+    """Return the methods of a kind that help, and no method of another kind is surely better."""
+    others = [line for line in own if line.method.kind != kind]
     sign = 1.0 if own[0].task.better == "higher" else -1.0
-    rival = max(plain, key=lambda line: sign * line.score.mean)
+    rival = max(others, key=lambda line: sign * line.score.mean)
     values = by_seed(rival.records, "score")
     names = []
     for line in own:
-        if line.method.is_chaotic and line.word == "helps":
+        if line.method.kind == kind and line.word == "helps":
             d = paired_difference(by_seed(line.records, "score"), values)
             if sign * (d.high if sign > 0 else d.low) >= 0.0:
                 names.append(line.method.title)
@@ -165,12 +165,12 @@ def ranges(records: Sequence[Record], task: Task) -> dict[str, Range]:
     if "descent" not in methods:
         raise IncompleteError(f"no tuning of descent on {task.title}")
     _, floor = best(methods["descent"])
-    found = {}
+    by_name = {}
     for name, each in methods.items():
         if BY_NAME[name].noise == "none":
             continue
         works = [given["level"] for given, score in scores(each) if score >= floor + WORKS]
         given, top = best(each)
         lowest = min(works, default=None)
-        found[name] = Range(QUARTER * len(works), lowest, given["level"], top)
-    return found
+        by_name[name] = Range(QUARTER * len(works), lowest, given["level"], top)
+    return by_name

@@ -12,9 +12,9 @@ from mpgd_lab.studies.compare.methods import METHODS
 from mpgd_lab.studies.compare.tasks import TASKS
 
 WORDS: Final = {"helps": (GREEN, 0.45), "": (GREY, 0.10), "harms": (RED, 0.55)}
-SEEN: Final = {"helps": "helps", "": "nothing seen", "harms": "harms"}
-SIZE: Final = (7.4, 4.4)  # inches
-LEFT: Final = 0.21
+SEEN: Final = {"helps": "helps", "": "no significant difference", "harms": "harms"}
+SIZE: Final = (9.2, 6.0)  # inches
+LEFT: Final = 0.17
 CAPTION: Final = (
     "All methods on all tasks: the change against descent, of MPGD with AdamW and MPGD on "
     "mini-batches against AdamW and mini-batches, in points of success or accuracy, on airfoil of "
@@ -32,7 +32,7 @@ class Mark:
     method: str
     change: str
     interval: str  # of 95 %
-    word: str  # helps, harms, or nothing was seen
+    word: str  # helps, harms, or empty
 
 
 def mark(line: Line) -> Mark:
@@ -58,9 +58,9 @@ def draw_marks(ax: Any, marks: Sequence[Mark]) -> None:
         ax.fill(*box, color=shade, alpha=alpha, lw=0)
         weight = "bold" if one.word else "normal"  # so that it can be read without colours too
         ax.text(x, y - 0.12, one.change, ha="center", va="center", fontsize=7, weight=weight)
-        size = min(4.4, 66 / len(one.interval))  # so that it stays in its box
+        size = min(4.6, 66 / len(one.interval))  # so that it stays in its box
         ax.text(x, y + 0.27, one.interval, ha="center", va="center", fontsize=size)
-    names = [fill(name, 10) for name in columns]
+    names = [fill(name, 9) for name in columns]
     ax.set_xticks(range(len(columns)), names, fontsize=7)
     ax.set_yticks(range(len(rows)), rows, fontsize=7.5)
     ax.set(xlim=(-0.5, len(columns) - 0.5), ylim=(len(rows) - 0.5, -0.5))

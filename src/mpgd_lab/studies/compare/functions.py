@@ -4,6 +4,7 @@
     Ackley      -20 exp(-|z| / (5 sqrt d)) - exp(mean of cos 2 pi z) + 20 + e
     two wells   a (1 - cos(pi (z + 0.5) / 0.5)) / 2 for z < 0,  b (1 - cos(pi (z - 1.5) / 1.5)) / 2
                 else; quadratic outside the minima; the deeper one has amplitude 1.2, the other 1
+    rugged      8 wells side by side, of depth d_i: -d_i (1 + cos(pi (z - m_i) / w_i)) / 2
     frequency   mean of (sin(w t + p) - sin(w* t + p*))^2 over 64 points t of [0, 4]
 
 z = x - c: the minimum c lies off the origin, so that weight decay knows nothing of it. Positions
@@ -26,6 +27,8 @@ FITTED: Final = 0.05  # mean square error of a found frequency
 DEEPER: Final = 1.2  # amplitude of the lower of two wells
 NEAR: Final = 0.05  # the distance from the minimum of a well that counts as there
 SHARP, WIDE = 0.5, 1.5  # half the widths of the two wells
+WELLS: Final = 8  # of a rugged landscape
+OUTSIDE: Final = 50.0  # slope beyond its ends, in units of the distance
 WALLS: Final = (24.0, 6.0)  # slopes outside, in units of the distance to the minimum
 
 
@@ -125,6 +128,46 @@ class TwoWells(Function):
 
 
 @dataclass(frozen=True)
+class Rugged(Function):
+    """Wells of random widths side by side; every start has a landscape of its own.
+
+    Half widths are between 0.1 and 1, uniform in their logarithm. Depths are between 0.6 and 1.4:
+    the sharper the deeper, or independent of the widths. The steepest slope of a well is
+    pi d / (2 w), from 1 to 22.
+    """
+
+    depth: str  # tied or independent
+    dimension: int = 1
+
+    def draw(self, rng: Rng, starts: int) -> tuple[Tensor, Tensor]:
+        """Return starts anywhere in the landscape, and middles, half widths and depths."""
+        logs = rng.uniform(-1.0, 0.0, (starts, WELLS))
+        drawn = rng.uniform(0.6, 1.4, (starts, WELLS))
+        widths, depths = 10.0**logs, 0.6 - 0.8 * logs if self.depth == "tied" else drawn
+        first = rng.uniform(0.5, 1.5, (starts, 1)) * rng.choice([-1.0, 1.0], (starts, 1))
+        ends = first + np.cumsum(2.0 * widths, axis=1)
+        x = rng.uniform(first, ends[:, -1:])
+        secrets = np.concatenate([ends - widths, widths, depths], axis=1)
+        return torch.from_numpy(x), torch.from_numpy(secrets)
+
+    def gradient(self, x: Tensor, secrets: Tensor, chosen: Tensor | None = None) -> Tensor:
+        """Return the slope; beyond the ends it leads back."""
+        middle, width, depth = _parts(secrets)
+        u = (x - middle) / width
+        slope = depth * (0.5 * pi) / width * torch.sin(pi * u)
+        inside = torch.where(u.abs() < 1.0, slope, 0.0).sum(-1, keepdim=True)
+        left, right = (middle - width)[..., :1], (middle + width)[..., -1:]
+        return inside + OUTSIDE * ((x - right).clamp(min=0.0) + (x - left).clamp(max=0.0))
+
+    def reached(self, x: Tensor, secrets: Tensor) -> Tensor:
+        """Return which starts are in the inner fifth of the deepest well."""
+        middle, width, depth = _parts(secrets)
+        deepest = depth.argmax(-1, keepdim=True)
+        far = (x - middle.gather(-1, deepest)).abs() / width.gather(-1, deepest)
+        return far[..., 0] < 0.2
+
+
+@dataclass(frozen=True)
 class Frequency(Function):
     """Frequency w and phase p of a sine."""
 
@@ -152,6 +195,11 @@ class Frequency(Function):
         return (ours - sought).square().mean(-1) < FITTED
 
 
+def _parts(secrets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return middles, half widths and depths of the wells of rugged landscapes."""
+    return secrets[..., :WELLS], secrets[..., WELLS:-WELLS], secrets[..., -WELLS:]
+
+
 def _around(rng: Rng, starts: int, d: int, reach: float) -> tuple[Tensor, Tensor]:
     """Return points within ``reach`` of a centre, and the centres, off the origin."""
     centre = rng.uniform(0.5, 1.5, (starts, d)) * rng.choice([-1.0, 1.0], (starts, d))
@@ -164,5 +212,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "ackley": Ackley(),
     "wide well": TwoWells("wide"),
     "sharp well": TwoWells("sharp"),
+    "rugged tied": Rugged("tied"),
+    "rugged independent": Rugged("independent"),
     "frequency": Frequency(),
 }

@@ -17,13 +17,19 @@ Configuration = Mapping[str, Any]  # hyperparameters of a run that a method sets
 
 GAMMA: Final = 0.6
 BETA: Final = 0.0
+DWELL: Final = 20  # steps of a telegraph's phase; the time of coloured noise
 LONGEST: Final = 20  # steps of a capped phase
 ADAMW_DECAY: Final = 0.01
 ADAMW_STEP: Final = 0.03  # its step size on functions, where MPGD perturbs it
 ABSENT: Final[Mapping[str, frozenset[str]]] = {  # methods that a kind of task does not have
-    "function": frozenset({"sgd", "mpgd sgd", "gaussian neuron", "mpgd neuron"}),
+    "function": frozenset({"sgd", "mpgd sgd", "gaussian sgd", "gaussian neuron", "mpgd neuron"}),
     "examples": frozenset({"gaussian neuron", "mpgd neuron"}),
-    "pruning": frozenset({"sgd", "mpgd sgd", "adamw", "mpgd adamw"}),
+    "pruning": frozenset({"sgd", "mpgd sgd", "gaussian sgd", "adamw", "mpgd adamw"}),
+}
+KINDS: Final[Mapping[str, frozenset[str]]] = {
+    "chaotic": frozenset({"chaotic"}),
+    "telegraph or coloured": frozenset({"telegraph", "coloured"}),
+    "white": frozenset({"gaussian", "annealed", "matched", "anti", "stable"}),
 }
 
 
@@ -36,15 +42,16 @@ class Method:
     knob: str  # the hyperparameter that is tuned
     base: str | None = "descent"  # the method whose tuned step size it uses and it is compared with
     rule: str = "descent"  # what is done with the gradient: descent, sharpness or adam
-    noise: str = "none"  # chaotic, gaussian, anti or stable
+    noise: str = "none"  # one of `noise_terms.KINDS`
     place: str = "additive"  # or multiplicative
     longest: int | None = None  # steps of the longest phase
+    burst: bool = True  # whether a visit to Z has a value of its own
     per: str = "weight"  # or neuron: what has a driver of its own
 
     @property
-    def is_chaotic(self) -> bool:
-        """Whether it is a kind of MPGD."""
-        return self.noise == "chaotic"
+    def kind(self) -> str:
+        """The kind of its noise, one of `KINDS`; empty without noise."""
+        return next((kind for kind, noises in KINDS.items() if self.noise in noises), "")
 
 
 METHODS: Final = (
@@ -59,6 +66,10 @@ METHODS: Final = (
         noise="gaussian",
         place="multiplicative",
     ),
+    Method("annealed", "Gaussian, annealed", "force", noise="annealed"),
+    Method("matched", "Gaussian, as far as MPGD", "force", noise="matched"),
+    Method("coloured", "Gaussian, coloured", "force", noise="coloured"),
+    Method("telegraph", "telegraph", "force", noise="telegraph"),
     Method("anti", "Anti-PGD", "anti", noise="anti"),
     Method("sam", "SAM", "rho", rule="sharpness"),
     Method("stable", "stable", "force", noise="stable"),
@@ -71,8 +82,10 @@ METHODS: Final = (
         place="multiplicative",
     ),
     Method("mpgd capped", "MPGD, capped", "force", noise="chaotic", longest=LONGEST),
+    Method("mpgd smooth", "MPGD without bursts", "force", noise="chaotic", burst=False),
     Method("gaussian neuron", "Gaussian, per neuron", "force", noise="gaussian", per="neuron"),
     Method("mpgd neuron", "MPGD, per neuron", "force", noise="chaotic", per="neuron"),
+    Method("gaussian sgd", "Gaussian on mini-batches", "force", base="sgd", noise="gaussian"),
     Method("mpgd sgd", "MPGD on mini-batches", "force", base="sgd", noise="chaotic"),
     Method("adamw", "AdamW", "adam_lr", rule="adam"),
     Method("mpgd adamw", "MPGD with AdamW", "adam_force", "adamw", "adam", "chaotic"),
@@ -83,7 +96,8 @@ FIRST: Final = ("descent", "sgd", "adamw")  # tuned first: others use their step
 
 def methods_of(task: Task) -> list[Method]:
     """Return the methods that are compared on a task, in the order of the tables."""
-    return [method for method in METHODS if method.name not in ABSENT[task.kind]]
+    absent = ABSENT[task.kind] | ({"matched"} if task.is_function else set())
+    return [method for method in METHODS if method.name not in absent]
 
 
 def configurations(
@@ -129,4 +143,6 @@ def _levels(task: Task, knob: str) -> Sequence[float]:
 def _noise(method: Method, level: float) -> dict[str, Any]:
     shaped = {"gamma": GAMMA, "beta": BETA, "place": method.place, "level": level}
     capped = {"longest": method.longest} if method.longest else {}
-    return {"noise": method.noise, **shaped, "per": method.per, **capped}
+    smooth = {} if method.burst else {"burst": False}
+    lasting = {"telegraph": {"dwell": DWELL}, "coloured": {"time": DWELL}}.get(method.noise, {})
+    return {"noise": method.noise, **shaped, "per": method.per, **capped, **smooth, **lasting}

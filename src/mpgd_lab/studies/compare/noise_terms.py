@@ -2,6 +2,8 @@
 
     chaotic     v of the driver                     gaussian   normal, of the driver's variance
     stable      of index 1/gamma and scale 1        anti       xi_(k+1) - xi_k of that normal xi
+    telegraph   a sign, value c0 = 1                annealed   gaussian, falling linearly to 0
+    coloured    Ornstein-Uhlenbeck of variance 1    matched    gaussian that moves as far as chaotic
 
 n, or m, is level lr v / c0: the level is a force in units of the gradient, or a decay in units of
 curvature. Runs that differ only in their level share the draws of their seed.
@@ -9,18 +11,22 @@ curvature. Runs that differ only in their level share the draws of their seed.
 
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
-from math import sqrt
+from math import ceil, sqrt
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from mpgd.noise import ChaoticNoise, GaussianNoise, StableNoise
+from mpgd.noise import ChaoticNoise, ColouredNoise, GaussianNoise, StableNoise, TelegraphNoise
 from mpgd_lab.perturbations.batched import Noise, NoiseBank
 from mpgd_lab.store import Run
 from mpgd_lab.studies.compare.objectives import DataObjective, Objective, neurons
 
-KINDS = ("chaotic", "gaussian", "anti", "stable")
+KINDS = (
+    *("chaotic", "gaussian", "anti", "stable"),
+    *("annealed", "matched", "telegraph", "coloured"),
+)
+NOISY = 0.75  # the share of the steps with noise
 DRIVERS = {"multiplicative": 0, "additive": 1}  # their numbers in the optimizer
 
 
@@ -28,7 +34,11 @@ def noise_of(h: Any) -> Noise:
     """Return the noise that hyperparameters name, before it is scaled."""
     if h["noise"] == "chaotic":
         capped = {"longest": h["longest"]} if h.get("longest") else {}
-        return ChaoticNoise(h["gamma"], h["beta"], **capped)
+        return ChaoticNoise(h["gamma"], h["beta"], burst=h.get("burst", True), **capped)
+    if h["noise"] == "telegraph":
+        return TelegraphNoise(h["dwell"])
+    if h["noise"] == "coloured":
+        return ColouredNoise(h["time"])
     return StableNoise(1.0 / h["gamma"]) if h["noise"] == "stable" else GaussianNoise(1.0)
 
 
@@ -40,9 +50,21 @@ def level(h: Any) -> float:
         >>> round(level(h) * ChaoticNoise(0.6).laminar_value, 12)  # a phase pushes by F lr
         0.2
     """
+    push: float = h["level"] * h["lr"]
+    if h["noise"] in ("telegraph", "coloured"):
+        return push
     driver = ChaoticNoise(h["gamma"])
-    scale: float = h["level"] * h["lr"] / driver.laminar_value
-    return scale * sqrt(driver.variance) if h["noise"] in ("gaussian", "anti") else scale
+    scale = push / driver.laminar_value
+    if h["noise"] == "matched":
+        return scale * sqrt(GaussianNoise.matched(driver, steps=noisy_steps(h)).variance)
+    is_normal = h["noise"] in ("gaussian", "anti", "annealed")
+    return scale * sqrt(driver.variance) if is_normal else scale
+
+
+def noisy_steps(h: Any) -> int:
+    """Return how many steps have noise."""
+    steps: int = h["steps"]
+    return ceil(NOISY * steps)
 
 
 class Noises:
@@ -70,7 +92,7 @@ class Noises:
 
 
 def _kind(h: Any) -> Hashable:
-    names = ("noise", "gamma", "beta", "longest", "place", "per")
+    names = ("noise", "gamma", "beta", "longest", "burst", "dwell", "time", "place", "per")
     return tuple(h.get(name) for name in names)
 
 
@@ -92,6 +114,8 @@ class _Part:
             shapes = [(int(self.neurons.max()) + 1,)]
         self.bank = NoiseBank(noise_of(h), seeds, shapes, [DRIVERS[h["place"]]])
         self.last = self._draw() if self.is_anti else None
+        self.left = noisy_steps(h) if h["noise"] == "annealed" else None  # steps with noise to come
+        self.noisy = noisy_steps(h)
 
     def _draw(self) -> Tensor:
         """Return the values of this step, (seed, element)."""
@@ -106,4 +130,6 @@ class _Part:
         values = self._draw()
         if self.last is not None:
             values, self.last = values - self.last, values
+        if self.left is not None:
+            values, self.left = values * (self.left / self.noisy), self.left - 1
         return values[self.seeds] * self.level

@@ -35,7 +35,7 @@ FRESH: Final = 101  # the first seed of the report
 PROTOCOL: Final = "own"  # there is one
 SET: Final = (  # hyperparameters that are part of a configuration
     *("lr", "steps", "batch", "weight_decay", "rho"),
-    *("noise", "gamma", "beta", "place", "level", "per", "longest"),
+    *("noise", "gamma", "beta", "place", "level", "per", "longest", "burst", "dwell", "time"),
 )
 
 Chosen = Mapping[tuple[str, str], Configuration]  # of task and method
@@ -46,7 +46,7 @@ class Size:
     """How much is run; None leaves what a task says."""
 
     tasks: tuple[str, ...] = tuple(task.name for task in TASKS)
-    seeds: int = 20  # of the report
+    seeds: int | None = None  # of the report
     tuning: int | None = None  # seeds of tuning
     configurations: int | None = None
     steps: int | None = None
@@ -91,12 +91,16 @@ def _tuning(task: Task, size: Size) -> range:
 
 def report_runs(size: Size, chosen: Chosen) -> list[Run]:
     """Return the runs of the last stage."""
-    seeds = range(FRESH, FRESH + size.seeds)
     return [
         run
-        for (task, method), given in chosen.items()
-        for run in _runs(TASKS_BY_NAME[task], BY_NAME[method], given, REPORT, seeds, size)
+        for (name, method), given in chosen.items()
+        for task in (TASKS_BY_NAME[name],)
+        for run in _runs(task, BY_NAME[method], given, REPORT, _fresh(task, size), size)
     ]
+
+
+def _fresh(task: Task, size: Size) -> range:
+    return range(FRESH, FRESH + (size.seeds or task.report))
 
 
 def _runs(
@@ -127,8 +131,8 @@ def best(records: Sequence[Record]) -> tuple[dict[str, Any], float]:
     """Return the best configuration of a method on a task, and its mean score."""
     means = scores(records)
     lower = TASKS_BY_NAME[records[0].run.hyperparameters["data"]].better == "lower"
-    found = (min if lower else max)(means, key=lambda pair: pair[1])
-    return found
+    result = (min if lower else max)(means, key=lambda pair: pair[1])
+    return result
 
 
 def scores(records: Iterable[Record]) -> list[tuple[dict[str, Any], float]]:
@@ -146,9 +150,9 @@ def run_stages(context: Context, train: Train, max_batch: int, size: Size = FULL
     chosen: dict[tuple[str, str], Configuration] = {}
     for first in (True, False):
         context.reporter.say(f"  tuning, {'first' if first else 'second'} stage")
-        found = complete(context, stage(size, chosen, first), train, lambda run: max_batch)
-        chosen |= choose(found)
-        records += found
+        finished = complete(context, stage(size, chosen, first), train, lambda run: max_batch)
+        chosen |= choose(finished)
+        records += finished
     context.reporter.say("  report, fresh seeds")
     return [
         *records,

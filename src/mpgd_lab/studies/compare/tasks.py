@@ -27,6 +27,7 @@ class Task:
     ratio: float = HALF  # of neighbouring levels
     configurations: int = 6  # of every method
     tuning: int = 5  # seeds
+    report: int = 20  # fresh seeds
     score: str = "accuracy, %"
     better: Direction = "higher"
     worst: float = 0.0  # the score of a run that diverged
@@ -77,6 +78,8 @@ TASKS: Final = (
     _function("ackley", "Ackley", 0.01, 0.3),
     _function("wide well", "two wells, wide is lower", 0.02, 0.1),
     _function("sharp well", "two wells, sharp is lower", 0.02, 0.1),
+    _function("rugged tied", "rugged, sharper is deeper", 0.001, 0.3, steps=4000, report=80),
+    _function("rugged independent", "rugged, depth is random", 0.001, 0.3, steps=4000, report=80),
     _function("frequency", "frequency", 0.02, 0.03, **FEWER, examples=64, batches=(8, 16)),
     _function("xor", "XOR", 0.5, 0.003, **FEWER, examples=4, batches=(1, 2)),
     _data(

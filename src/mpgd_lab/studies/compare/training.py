@@ -13,14 +13,13 @@ import torch
 from torch import Tensor
 
 from mpgd.optim.update import descended
-from mpgd_lab.batched_training import Result
+from mpgd_lab.batched_training import Result, nudged
 from mpgd_lab.store import Run
-from mpgd_lab.studies.compare.noise_terms import Noises
+from mpgd_lab.studies.compare.noise_terms import NOISY, Noises
 from mpgd_lab.studies.compare.objectives import BOUND, Objective, batches, make_objective
 from mpgd_lab.studies.compare.tasks import BY_NAME
 
 MAX_BATCH: Final = 60  # runs trained together
-NOISY: Final = 0.75  # the share of the steps with noise
 BETAS, EPS = (0.9, 0.999), 1e-8  # of Adam
 
 Move = Callable[[Tensor, Tensor | None], Tensor]
@@ -37,7 +36,7 @@ def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
 def descend(objective: Objective, runs: Sequence[Run]) -> Tensor:
     """Return where all runs end, (run, element)."""
     h = runs[0].hyperparameters
-    x, steps = objective.start, h["steps"]
+    x, steps = nudged(objective.start), h["steps"]
     noises, move = Noises(runs, objective, x), RULES[h["study"]](runs, objective)
     examples = batches(BY_NAME[h["data"]], runs)
     for k in range(steps):

@@ -32,11 +32,11 @@ def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
 
 def metrics(on_train: Tensor, on_test: Tensor, split: Split) -> dict[str, float]:
     """Return losses, accuracies in per cent, and both gaps; a gap is positive for overfitting."""
-    found = {}
+    scores = {}
     for name, outputs, y in (("train", on_train, split.y_train), ("test", on_test, split.y_test)):
-        found[f"{name}_loss"] = float(class_entropy(outputs, y))
-        found[f"{name}_accuracy"] = 100.0 * float((outputs.argmax(-1) == y).double().mean())
-    return found | {
-        "gap": found["test_loss"] - found["train_loss"],
-        "accuracy_gap": found["train_accuracy"] - found["test_accuracy"],
+        scores[f"{name}_loss"] = float(class_entropy(outputs, y))
+        scores[f"{name}_accuracy"] = 100.0 * float((outputs.argmax(-1) == y).double().mean())
+    return scores | {
+        "gap": scores["test_loss"] - scores["train_loss"],
+        "accuracy_gap": scores["train_accuracy"] - scores["test_accuracy"],
     }

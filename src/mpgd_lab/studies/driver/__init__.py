@@ -28,5 +28,6 @@ EXPERIMENT = Experiment(
     max_batch=lambda run: 1,
     label=label,
     figures=blocks,
+    tolerance=lambda run: 1e-12,
     seconds=4.5,
 )

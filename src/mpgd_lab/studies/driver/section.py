@@ -1,6 +1,7 @@
 """Figure 1: an orbit, its values, its laminar phases and its sums, for both sign rules."""
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from math import sqrt
 from typing import Final
 
@@ -31,8 +32,14 @@ RULE: Final = (
 def blocks(records: Sequence[Record]) -> list[content.Block]:
     """Return what the section shows."""
     records = of_schemes(records, SETTINGS)
-    if lacking := [name for name in ("sums", "orbit", "tail") if not matching(records, part=name)]:
-        raise IncompleteError(f"no {' and no '.join(lacking)}")
+    parts = {(record.run.hyperparameters["part"], record.run.scheme) for record in records}
+    lacking = [
+        f"{name} of {SETTINGS[signs]}"
+        for name, signs in product(("sums", "orbit"), SETTINGS)
+        if (name, signs) not in parts
+    ]
+    if lacking or not matching(records, part="tail"):
+        raise IncompleteError(f"no {' and no '.join(lacking or ['tail'])}")
     sums = most_common(matching(records, part="sums"), "count", "gamma")
     sums.sort(key=lambda r: (_steps(r), r.run.hyperparameters["beta"], r.run.scheme))
     orbits = {r.run.scheme: r for r in most_common(matching(records, part="orbit"), "steps")}
@@ -79,7 +86,7 @@ def start_table(records: Sequence[Record]) -> content.Table:
 
 def findings(sums: Sequence[Record]) -> list[Finding]:
     """Return the verdict on each sign rule, from its longest and most skewed sums."""
-    found = []
+    verdicts = []
     for signs, setting in SETTINGS.items():
         last = [record for record in sums if record.run.scheme == signs][-1]
         h, m = last.run.hyperparameters, last.metrics
@@ -93,8 +100,8 @@ def findings(sums: Sequence[Record]) -> list[Finding]:
             f"a perfect sample has {m['ks_of_exact_draws']:.4f}"
         )
         claim = f"{_steps(last):,} steps at β = {h['beta']:g} are near X(1/γ, {h['beta']:g})"
-        found.append(Finding(HEADLINE, setting, claim, word, reason, BASES[signs]))
-    return found
+        verdicts.append(Finding(HEADLINE, setting, claim, word, reason, BASES[signs]))
+    return verdicts
 
 
 def _panels(sums: Sequence[Record], orbits: dict[str, Record], tail: Record) -> Iterator[Panel]:

@@ -1,6 +1,6 @@
 """Orbits, their sums and their laminar phases, beside the laws they should follow."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import sqrt
 from pathlib import Path
 from typing import Any, Final
@@ -29,7 +29,7 @@ LENGTHS: Final = np.unique(np.geomspace(1, 1e5, 31).astype(int))
 def noise_of(task: Run) -> ChaoticNoise:
     """Return the noise a run is about."""
     h = task.hyperparameters
-    return ChaoticNoise(h["gamma"], h["beta"], task.scheme, first_sign=h["first_sign"])
+    return ChaoticNoise(h["gamma"], h["beta"], signs=task.scheme, first_sign=h["first_sign"])
 
 
 def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
@@ -74,7 +74,7 @@ def sums(noise: ChaoticNoise, steps: int, count: int, seed: int) -> Outcome:
     curves = {"edges": edges, "density": density, "probability": PROBABILITIES}
     curves["quantile"] = np.quantile(x, PROBABILITIES)
     law = StableLaw(noise.alpha, noise.beta)
-    curves["limit_quantile"] = law.quantile(PROBABILITIES)
+    curves["limit_quantile"] = law.ppf(PROBABILITIES)
     metrics = {"mean": float(x.mean()), "ks_limit": ks_distance(x, law)}
     metrics["ks_symmetric"] = ks_distance(x, StableLaw(noise.alpha))
     metrics["ks_of_exact_draws"] = PERFECT / sqrt(count)
@@ -135,6 +135,21 @@ def describe(noise: ChaoticNoise, steps: int, count: int, seed: int) -> dict[str
     run = {"steps": steps, "count": count, "seed": seed}
     quantiles = {name: list(map(float, curves[name])) for name in curves if "quantile" in name}
     return given | constants(noise) | run | metrics | {"probability": PROBABILITIES} | quantiles
+
+
+def sentence(numbers: Mapping[str, Any]) -> str:
+    """Return in words how near the sums are to their limit."""
+    far, own = numbers["ks_limit"], numbers["ks_of_exact_draws"]
+    near = (
+        "as near to it as a sample of the law itself"
+        if far < 1.5 * own
+        else (f"{far / own:.0f} times as far from it as a sample of the law itself")
+    )
+    return (
+        f"Sums of {numbers['steps']:,} values should follow a stable law of index "
+        f"{numbers['alpha']:.3g} and skewness {numbers['beta']:g}: these are {near} would be "
+        f"(Kolmogorov's distance {far:.3f}, of {numbers['count']:,} draws {own:.3f})."
+    )
 
 
 def plot(noise: ChaoticNoise, steps: int, count: int, seed: int, file: Path) -> None:

@@ -48,13 +48,13 @@ def rates(h: Any) -> dict[str, float]:
     one = exit_rate(well.slope, well.walls, start=well.minimum, **given)
     c = constants(h["gamma"], h["longest"])
     kick = h["sigma"] * h["eta"] ** h["gamma"]
-    found = {"force": one.force, "threshold": one.threshold, "burst": -kick * c.burst_value}
-    found["levy"] = one.levy
-    found["kramers"] = diffusion_rate(well, kick**2 * c.variance / (2.0 * h["eta"]))
+    predictions = {"force": one.force, "threshold": one.threshold, "burst": -kick * c.burst_value}
+    predictions["levy"] = one.levy
+    predictions["kramers"] = diffusion_rate(well, kick**2 * c.variance / (2.0 * h["eta"]))
     if h["kind"] == "mpgd":
-        found["theory"] = exit_rate(well.slope, well.walls, **given).per_time
-        found["one_phase"] = one.per_time
-    return found
+        predictions["theory"] = exit_rate(well.slope, well.walls, **given).per_time
+        predictions["one_phase"] = one.per_time
+    return predictions
 
 
 def diffusion_rate(well: Well, T: float) -> float:
@@ -77,10 +77,16 @@ def diffusion_rate(well: Well, T: float) -> float:
 def boxes(h: Any) -> dict[str, float]:
     """Return force and rates in a box; aligned, it is left as often as all its sides are."""
     given = {"lr": h["eta"], "sigma": h["sigma"], "gamma": h["gamma"]}
-    found = {"one_phase": rotated_rate(h), "levy": rotated_levy(h), "force": force_of(**given)}
+    predictions = {
+        "one_phase": rotated_rate(h),
+        "levy": rotated_levy(h),
+        "force": force_of(**given),
+    }
     if h["rotation"] == "aligned":
-        found["theory"] = h["dimension"] * exit_rate(lambda x: x, (-1.0, 1.0), **given).per_time
-    return found
+        predictions["theory"] = (
+            h["dimension"] * exit_rate(lambda x: x, (-1.0, 1.0), **given).per_time
+        )
+    return predictions
 
 
 def rotated_rate(h: Any) -> float:

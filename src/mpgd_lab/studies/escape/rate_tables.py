@@ -16,15 +16,17 @@ RATE_COLUMNS: Final = ("measured", "exits", "phase to phase", "ratio", "one phas
 
 def plain(rates: Sequence[Record], kind: str | None = "mpgd") -> list[Record]:
     """Return the records of the quadratic well at the usual gamma, symmetric and not capped."""
-    found = matching(rates, well="quadratic", gamma=GAMMA, beta=0.0, longest=None)
-    return [r for r in found if kind in (None, setting(r, "kind"))]
+    quadratic = matching(rates, well="quadratic", gamma=GAMMA, beta=0.0, longest=None)
+    return [r for r in quadratic if kind in (None, setting(r, "kind"))]
 
 
 def by_step(rates: Sequence[Record]) -> list[Record]:
     """Return the records of the table of step sizes, for which most exits are counted."""
     most = max(setting(r, "exits") for r in rates)
-    found = [r for r in matching(rates, well="quadratic", exits=most) if setting(r, "eta") in ETAS]
-    return sorted(found, key=lambda r: (setting(r, "gamma"), -setting(r, "eta")))
+    results = [
+        r for r in matching(rates, well="quadratic", exits=most) if setting(r, "eta") in ETAS
+    ]
+    return sorted(results, key=lambda r: (setting(r, "gamma"), -setting(r, "eta")))
 
 
 def _measured(r: Record) -> str:
@@ -34,8 +36,8 @@ def _measured(r: Record) -> str:
 
 def _rate_cells(r: Record) -> list[str]:
     m = r.metrics
-    found = [_measured(r), f"{m['exits']:,.0f}", _number(m, "theory"), _ratio(m, "theory")]
-    return [*found, _number(m, "one_phase")]
+    cells = [_measured(r), f"{m['exits']:,.0f}", _number(m, "theory"), _ratio(m, "theory")]
+    return [*cells, _number(m, "one_phase")]
 
 
 def _number(metrics: Mapping[str, float], name: str) -> str:

@@ -59,9 +59,9 @@ PARTS: Final = Needs(choices={"part": tuple(NEEDS)})
 def needs(run: Run) -> Needs:
     """Return what the record of a run must hold."""
     part = str(run.hyperparameters.get("part"))
-    found = NEEDS.get(part, PARTS)
+    result = NEEDS.get(part, PARTS)
     further = CHAOTIC.get(part, ()) if run.hyperparameters.get("kind") == "mpgd" else ()
-    return replace(found, metrics=found.metrics + further)
+    return replace(result, metrics=result.metrics + further)
 
 
 def tasks(protocol: str, seeds: Sequence[int], sizes: Sizes = FULL) -> list[Run]:

@@ -66,8 +66,8 @@ def dimension(task: Run) -> Outcome:
 def _counted(count: Count, h: Any) -> dict[str, float]:
     low, high = count.interval
     time = count.clock * h["eta"]
-    found = {"rate": count.exits / time, "low": low / time, "high": high / time}
-    return found | {"exits": count.exits, "clock": count.clock}
+    metrics = {"rate": count.exits / time, "low": low / time, "high": high / time}
+    return metrics | {"exits": count.exits, "clock": count.clock}
 
 
 def share(task: Run) -> Outcome:
@@ -79,9 +79,9 @@ def share(task: Run) -> Outcome:
     )
     each, wide = each[np.isfinite(each)], starts[np.isfinite(each)] == WIDE
     half = 1.96 * each.std(ddof=1) / np.sqrt(len(each))
-    found = {"share": each.mean(), "low": each.mean() - half, "high": each.mean() + half}
+    metrics = {"share": each.mean(), "low": each.mean() - half, "high": each.mean() + half}
     curves = {"started_wide": [each[wide].mean()], "started_narrow": [each[~wide].mean()]}
-    return {k: float(v) for k, v in found.items()} | predictions.shares(h), curves
+    return {k: float(v) for k, v in metrics.items()} | predictions.shares(h), curves
 
 
 def regimes(task: Run) -> Outcome:
@@ -91,8 +91,8 @@ def regimes(task: Run) -> Outcome:
     ratio = np.zeros((len(sigmas), len(etas)))
     for i, sigma in enumerate(sigmas):
         for j, eta in enumerate(etas):
-            found = exit_rate(
+            rate = exit_rate(
                 lambda x: x, (-1.0, 1.0), lr=eta, sigma=sigma, gamma=h["gamma"], start=0.0
             )
-            ratio[i, j] = found.per_time / found.levy
+            ratio[i, j] = rate.per_time / rate.levy
     return {}, {"eta": etas, "sigma": sigmas, "ratio": ratio}

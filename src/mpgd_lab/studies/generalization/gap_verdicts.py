@@ -43,5 +43,5 @@ def fitted_change(gaps: Array) -> Array:
 
 def interval(values: Sequence[float]) -> tuple[float, float, float]:
     """Return the mean of a scheme's seeds and the ends of its interval."""
-    found = statistics.interval(np.asarray(values, dtype=np.float64))
-    return found.mean, found.low, found.high
+    result = statistics.interval(np.asarray(values, dtype=np.float64))
+    return result.mean, result.low, result.high

@@ -70,8 +70,8 @@ def tasks(protocol: str, seeds: Sequence[int], size: Size = FULL) -> list[Run]:
 
 def select_runs(context: Context, size: Size = FULL) -> list[Run]:
     """Return the runs on the data sets that are found."""
-    every, found = tasks("paper", (), size), is_available(AIRFOIL, context.data)
-    if found or "airfoil" not in size.trainings:
+    every, available = tasks("paper", (), size), is_available(AIRFOIL, context.data)
+    if available or "airfoil" not in size.trainings:
         return every
     context.reporter.say("airfoil is left out: set MPGD_DATA to the folder that holds it")
     return [run for run in every if run.hyperparameters["data"] != "airfoil"]

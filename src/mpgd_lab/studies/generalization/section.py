@@ -39,7 +39,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     held = by_data(records)
     if not held:
         raise IncompleteError("no data set on which all schemes were run as this version does")
-    found = [_finding(name, one) for name, each in held.items() for one in verdict_blocks(each)]
+    verdicts = [_finding(name, one) for name, each in held.items() for one in verdict_blocks(each)]
     panels = []
     for name, each in held.items():
         for quantity, title in PANELS.items():
@@ -60,7 +60,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             "is memory, not a tail. Hill's index looks at the largest increments only. One above "
             "2 is no heavy tail. The dimension supposes a self-similar path; memory lowers it too."
         ),
-        Findings(RULE, tuple(found)),
+        Findings(RULE, tuple(verdicts)),
         Plate(
             "generalization",
             "Four quantities against γ, with gradient descent and the Gaussian "
@@ -89,8 +89,8 @@ def by_data(records: Sequence[Record]) -> dict[str, dict[str, Record]]:
 
 def _by_scheme(records: Sequence[Record], name: str) -> dict[str, Record]:
     mine = most_common(matching(records, data=name), "seeds", "steps", "eta", "strength")
-    found = {record.run.scheme: record for record in mine}
-    return {scheme: found[scheme] for scheme in SCHEMES if scheme in found}
+    by_name = {record.run.scheme: record for record in mine}
+    return {scheme: by_name[scheme] for scheme in SCHEMES if scheme in by_name}
 
 
 def _finding(name: str, verdict: statistics.Verdict) -> Finding:

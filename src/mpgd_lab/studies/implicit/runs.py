@@ -102,8 +102,8 @@ FIXED_STEPS: Final = 10
 
 def tasks(protocol: str, seeds: Sequence[int], counts: Counts = FULL) -> list[Run]:
     """Return every run; there is one protocol, and one seed."""
-    found = [_run(name, case, counts) for name in PROBLEMS for case in cases(name)]
-    return found + ratio_runs(counts)
+    runs = [_run(name, case, counts) for name in PROBLEMS for case in cases(name)]
+    return runs + ratio_runs(counts)
 
 
 def ratio_runs(counts: Counts = FULL) -> list[Run]:

@@ -81,9 +81,10 @@ def ratio_table(records: Sequence[Record]) -> Table:
     for regime, words in (("fixed", f"{FIXED_STEPS} steps"), ("limit", "2 m steps")):
         for mu0, sigma0 in RATIO_SIZES:
             mine = matching(records, regime=regime, mu0=mu0, sigma0=sigma0)
-            found = {r.run.hyperparameters["m"]: r.metrics for r in mine}
+            metrics = {r.run.hyperparameters["m"]: r.metrics for r in mine}
             cells = [
-                f"{abs(found[k]['third'] / found[k]['trace']):.4f}" if k in found else "" for k in m
+                f"{abs(metrics[k]['third'] / metrics[k]['trace']):.4f}" if k in metrics else ""
+                for k in m
             ]
             rows.append([words, "mu0" if mu0 else "sigma0", *cells])
     caption = "The λ term over the trace term, |∇ᵀλ| / tr(C Hess), two-parameter quartic"
@@ -102,7 +103,7 @@ def _panels(records: Sequence[Record]) -> Iterator[Panel]:
 
 def findings(records: Sequence[Record]) -> list[Finding]:
     """Return the verdict on both forms of the theorem for each loss."""
-    found = []
+    verdicts = []
     for theory, setting in SETTINGS.items():
         for name, mine in by_scheme(records).items():
             z = [abs(deviation(record, theory)) for record in mine]
@@ -110,8 +111,8 @@ def findings(records: Sequence[Record]) -> list[Finding]:
             reason = f"agrees in {good} of {len(z)} cases; at most {max(z):.1f} standard errors off"
             word = "supported" if good == len(z) else "contradicted"
             about = (HEADLINE, setting, TITLES[name], word, reason)
-            found.append(Finding(*about, "stated" if theory == "printed" else "corrected"))
-    return found
+            verdicts.append(Finding(*about, "stated" if theory == "printed" else "corrected"))
+    return verdicts
 
 
 def _cases(records: Sequence[Record], name: str) -> list[Record]:

@@ -54,7 +54,7 @@ def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
 def ratio(task: Run) -> dict[str, float]:
     """Return the parts of the coefficient on the two-parameter quartic, exactly."""
     h, problem = task.hyperparameters, PROBLEMS["pair"]
-    found = implicit_regularizer(
+    result = implicit_regularizer(
         problem.loss,
         problem.start,
         m=h["m"],
@@ -63,7 +63,7 @@ def ratio(task: Run) -> dict[str, float]:
         sigma0=h["sigma0"],
         noise=ChaoticNoise(h["gamma"]),
     )
-    return {"trace": found.trace, "third": found.third, "cross": found.cross}
+    return {"trace": result.trace, "third": result.third, "cross": result.cross}
 
 
 def work(task: Run) -> Outcome:

@@ -92,7 +92,7 @@ def effects(records: Sequence[Record], name: str, fresh: bool) -> dict[str, Effe
     if "descent" not in groups:
         raise IncompleteError(f"no descent of {study.title}")
     plain = groups.pop("descent")
-    found = {}
+    by_setting = {}
     for key, each in groups.items():
         mine, theirs = (by_seed(part_, study.metric) for part_ in (each, plain))
         if not {*mine} & {*theirs}:
@@ -101,8 +101,8 @@ def effects(records: Sequence[Record], name: str, fresh: bool) -> dict[str, Effe
         pairs = np.array([mine[s] - theirs[s] for s in sorted({*mine} & {*theirs})])
         p = sign_flips(pairs[np.isfinite(pairs)])
         held = (summary(mine.values()), d, p, distance(each, plain))
-        found[key] = Effect(study, each, *held)
-    return found
+        by_setting[key] = Effect(study, each, *held)
+    return by_setting
 
 
 def label(scheme: str, h: object) -> str:
@@ -135,5 +135,5 @@ def holm_corrected(found: Sequence[Effect]) -> list[Effect]:
 
 def over_nets(records: Sequence[Record], scheme: str, fresh: bool) -> list[Effect]:
     """Return the effects of one setting on all nets, corrected."""
-    found = [effects(records, name, fresh).get(scheme) for name in NETS]
-    return holm_corrected([one for one in found if one])
+    results = [effects(records, name, fresh).get(scheme) for name in NETS]
+    return holm_corrected([one for one in results if one])

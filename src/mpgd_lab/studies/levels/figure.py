@@ -12,9 +12,12 @@ from mpgd_lab.studies.levels.effects import TENFOLD, Effect
 def draw_decay(ax: Any, effects: Mapping[float, Effect], title: str, ylabel: str) -> None:
     """Draw the difference to descent against M, and shade where harm is foreseen."""
     decays = sorted(effects)
-    found = [effects[M].difference for M in decays]
-    middle = np.array([one.mean for one in found])
-    error = [[one.mean - one.low for one in found], [one.high - one.mean for one in found]]
+    differences = [effects[M].difference for M in decays]
+    middle = np.array([one.mean for one in differences])
+    error = [
+        [one.mean - one.low for one in differences],
+        [one.high - one.mean for one in differences],
+    ]
     ax.errorbar(decays, middle, error, fmt="o-", color=BLUE, ms=4, capsize=2, label="measured")
     ax.axhline(0.0, color=GREY, lw=0.8, ls="--", label="gradient descent")
     foreseen = [M for M in decays if effects[M].growth > TENFOLD]

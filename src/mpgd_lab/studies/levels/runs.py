@@ -120,27 +120,27 @@ FULL: Final = Size()
 def tasks(protocol: str, seeds: Sequence[int], size: Size = FULL) -> list[Run]:
     """Return all runs; seeds are those of ``size``."""
     early, fresh = range(1, size.seeds + 1), range(FRESH, FRESH + size.fresh)
-    found = [run for name in NETS for seed in early for run in _early(name, seed, size)]
-    found += [
+    runs = [run for name in NETS for seed in early for run in _early(name, seed, size)]
+    runs += [
         run
         for name, seed in product(NETS, fresh)
         for run in (descent(name, seed, size), recipe(name, seed, RECIPE, size))
     ]
-    found += [run for seed in range(1, size.paths + 1) for run in _valley(seed, size)]
-    return list({run.key: run for run in found}.values())
+    runs += [run for seed in range(1, size.paths + 1) for run in _valley(seed, size)]
+    return list({run.key: run for run in runs}.values())
 
 
 def _early(name: str, seed: int, size: Size) -> list[Run]:
     """Return the runs of a net whose outcome is known before the check."""
-    found = [descent(name, seed, size), printed(name, seed, size)]
+    runs = [descent(name, seed, size), printed(name, seed, size)]
     swept = {"ecg 1": DECAYS, "airfoil": AIRFOIL_DECAYS}.get(name, ())
-    found += [perturbed(name, "decay", 0.0, decay, seed, size) for decay in swept]
-    return found + [recipe(name, seed, candidate, size) for candidate in CANDIDATES]
+    runs += [perturbed(name, "decay", 0.0, decay, seed, size) for decay in swept]
+    return runs + [recipe(name, seed, candidate, size) for candidate in CANDIDATES]
 
 
 def _valley(seed: int, size: Size) -> list[Run]:
-    found = [descent("valley", seed, size), printed("valley", seed, size)]
-    return found + [perturbed("valley", "force", force, 0.0, seed, size) for force in FORCES]
+    runs = [descent("valley", seed, size), printed("valley", seed, size)]
+    return runs + [perturbed("valley", "force", force, 0.0, seed, size) for force in FORCES]
 
 
 def descent(name: str, seed: int, size: Size) -> Run:
@@ -159,9 +159,9 @@ def perturbed(
 ) -> Run:
     """Return a run of MPGD with this force and decay."""
     fixed = _fixed(name, size)
-    found = levels(lr=fixed["eta"], gamma=GAMMA, force=force, decay=decay)
+    sizes = levels(lr=fixed["eta"], gamma=GAMMA, force=force, decay=decay)
     noise = {"noise": "chaotic", "gamma": GAMMA, "beta": beta, "symmetric": False}
-    h = {**fixed, **noise, "mu": found.mu, "sigma": found.sigma, "force": force, "decay": decay}
+    h = {**fixed, **noise, "mu": sizes.mu, "sigma": sizes.sigma, "force": force, "decay": decay}
     return Run("levels", PROTOCOL, scheme, h, seed)
 
 

@@ -114,10 +114,10 @@ def settings_table() -> Table:
 
 def swept(records: Sequence[Record], name: str, knob: str) -> dict[float, Effect]:
     """Return the effects of a sweep by level."""
-    found = effects(records, name, fresh=False)
+    by_setting = effects(records, name, fresh=False)
     held = {
         float(one.records[0].run.hyperparameters[knob]): one
-        for key, one in found.items()
+        for key, one in by_setting.items()
         if key.startswith(f"{knob} ")
     }
     if not held:
@@ -209,9 +209,9 @@ def search_table(records: Sequence[Record]) -> Table:
 def check_table(records: Sequence[Record]) -> Table:
     """Return the recipe on fresh seeds."""
     push, stretch = RECIPE
-    found = over_nets(records, f"push {push:g} stretch {stretch:g}", fresh=True)
+    on_nets = over_nets(records, f"push {push:g} stretch {stretch:g}", fresh=True)
     title = f"The recipe on fresh seeds: push {push:g}, stretch {stretch:g}"
-    return table(title, CHECKED, [_checked(one) for one in found])
+    return table(title, CHECKED, [_checked(one) for one in on_nets])
 
 
 def _checked(one: Effect) -> list[str]:
@@ -224,11 +224,11 @@ def _checked(one: Effect) -> list[str]:
 def verdict(records: Sequence[Record]) -> str:
     """Return in a sentence whether the recipe holds on fresh seeds."""
     push, stretch = RECIPE
-    found = over_nets(records, f"push {push:g} stretch {stretch:g}", fresh=True)
-    if len(found) < len(NETS):
+    on_nets = over_nets(records, f"push {push:g} stretch {stretch:g}", fresh=True)
+    if len(on_nets) < len(NETS):
         raise IncompleteError("the recipe was not run on all nets with fresh seeds")
-    failed = [one.study.title for one in found if not one.passes]
-    better = [one.study.title for one in found if one.is_better]
+    failed = [one.study.title for one in on_nets if not one.passes]
+    better = [one.study.title for one in on_nets if one.is_better]
     rule = (
         f"no run diverged, no metric is worse at level {LEVEL} after Holm's correction, and final "
         f"weights moved by more than {100 * MIN_DISPLACEMENT:.0f} % of their spread"

@@ -80,7 +80,7 @@ def growth(runs: Sequence[Run], shapes: Shapes) -> Tensor:
     """
     h = runs[0].hyperparameters
     steps = h.get("stop") or h["steps"]
-    found = torch.zeros(len(runs), dtype=torch.float64)
+    largest = torch.zeros(len(runs), dtype=torch.float64)
     for source in perturbations(runs, shapes, torch.float64):
         total: Tensor | None = None
         for _ in range(steps):
@@ -88,8 +88,8 @@ def growth(runs: Sequence[Run], shapes: Shapes) -> Tensor:
             now = torch.log((1.0 - m).abs())
             total = now if total is None else total + now
         assert total is not None
-        found[source.rows] = total.max(dim=1).values
-    return torch.exp(found)
+        largest[source.rows] = total.max(dim=1).values
+    return torch.exp(largest)
 
 
 def curvature(x: Tensor, gradient: Gradient) -> Tensor:
@@ -99,12 +99,12 @@ def curvature(x: Tensor, gradient: Gradient) -> Tensor:
     """
     generator = torch.Generator().manual_seed(0)
     v = torch.randn(x.shape, dtype=x.dtype, generator=generator)
-    found = x.new_zeros(len(x))
+    largest = x.new_zeros(len(x))
     for _ in range(POWERS):
         v = v / v.norm(dim=1, keepdim=True)
         Hv = (gradient(x + NEAR * v)[1] - gradient(x - NEAR * v)[1]) / (2 * NEAR)
-        found, v = (v * Hv).sum(1), Hv
-    return found
+        largest, v = (v * Hv).sum(1), Hv
+    return largest
 
 
 def _valley(runs: list[Run]) -> Iterator[Result]:

@@ -64,11 +64,11 @@ def other_gamma(task: Run) -> Outcome:
     gamma, twins = h["gamma"], h["symmetric"]
     system = FastSlow.mpgd(torch.clone, 0.0, SIGMA, gamma, BETA, symmetric=twins)
     sums = ChaoticNoise(gamma, BETA).birkhoff(h["m"], (1 + twins) * h["reference"], task.seed + 2)
-    law = StableLaw(1.0 / gamma, 0.0, 2.0**gamma) if twins else StableLaw(1.0 / gamma, BETA)
+    law = StableLaw(1.0 / gamma, scale=2.0**gamma) if twins else StableLaw(1.0 / gamma, BETA)
     own = sums[::2] - sums[1::2] if twins else sums
     limit = MarcusSDE(torch.neg, [(SIGMA, law)])
-    found = _compared(_ends(system, h, task.seed), _solved((gamma, twins), limit, h, task.seed))
-    return found | {"driver": ks_distance(np.sort(own.numpy()), law)}, {}
+    distance = _compared(_ends(system, h, task.seed), _solved((gamma, twins), limit, h, task.seed))
+    return distance | {"driver": ks_distance(np.sort(own.numpy()), law)}, {}
 
 
 def training_points(task: Run) -> Outcome:
@@ -80,11 +80,11 @@ def training_points(task: Run) -> Outcome:
     a_n, a = risk_gradient(counted(h["m"], task.seed)), risk_gradient(PS)
     system = FastSlow.mpgd(a_n, 0.0, SIGMA, GAMMA, BETA)
     x = _ends(system, h, task.seed)
-    found = _compared(
+    distance = _compared(
         x, _solved("points", FastSlow.mpgd(a, 0.0, SIGMA, GAMMA, BETA).limit(), h, task.seed)
     )
     own = _compared(x, _solved(("points", h["m"]), system.limit(), h, task.seed))
-    return found | {"own_ks": own["ks"], "holder": holder_distance(a_n, a, *BOX, ORDER)}, {}
+    return distance | {"own_ks": own["ks"], "holder": holder_distance(a_n, a, *BOX, ORDER)}, {}
 
 
 def counted(n: int, seed: int) -> Tensor:
@@ -168,8 +168,13 @@ def _solved(name: object, limit: MarcusSDE, h: Any, seed: int) -> Array:
 
 
 def _compared(x: Array, y: Array) -> dict[str, float]:
-    found = distances_in_law(x, y, resamples=40)["ks"]
-    return {"ks": found.value, "low": found.low, "high": found.high, "noise": found.noise}
+    distance = distances_in_law(x, y, resamples=40)["ks"]
+    return {
+        "ks": distance.value,
+        "low": distance.low,
+        "high": distance.high,
+        "noise": distance.noise,
+    }
 
 
 PARTS: Final = {

@@ -25,7 +25,7 @@ MARKS: Final = dict(zip(LOSSES, ("o", "s", "^"), strict=True))
 
 def blocks(records: Sequence[Record]) -> list[Block]:
     """Return tables and a figure of the parts that are there."""
-    found: list[Block] = [table(*each) for each in _tables(records)]
+    shown: list[Block] = [table(*each) for each in _tables(records)]
     if panels := _panels(matching(records, part="paths")):
         text = (
             "Paths, not only laws: MPGD beside the equation on the same orbit, each phase made one "
@@ -35,8 +35,8 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             "stands beside it. The energy distance of the laws under SM1 shows no trend: its "
             "sample of paths is too small to see one."
         )
-        found += [Text(text), Plate("paths", "Convergence of paths.", tuple(panels))]
-    return found
+        shown += [Text(text), Plate("paths", "Convergence of paths.", tuple(panels))]
+    return shown
 
 
 def printout(records: Sequence[Record]) -> Iterator[PrintItem]:
@@ -111,8 +111,8 @@ def _path_row(record: Record) -> list[str]:
 def _rate_row(loss: str, records: Sequence[Record]) -> list[str]:
     every = _by_m(matching(records, loss=loss))
     mine = [r for r in every if r.run.hyperparameters["m"] >= FROM]
-    found = [rate(each, name) for each in (mine, every) for name in ("sm1", "j1")]
-    return [loss, *(f"{fall:+.2f} [{low:+.2f}, {high:+.2f}]" for fall, low, high in found)]
+    rates = [rate(each, name) for each in (mine, every) for name in ("sm1", "j1")]
+    return [loss, *(f"{fall:+.2f} [{low:+.2f}, {high:+.2f}]" for fall, low, high in rates)]
 
 
 def rate(records: Sequence[Record], name: str) -> tuple[float, float, float]:

@@ -77,7 +77,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
 
 def findings(law: Sequence[Record], drivers: Sequence[Record]) -> list[Finding]:
     """Return the verdict on each loss and noise, for both sign rules."""
-    found = []
+    verdicts = []
     for record in _ordered(law):
         h = record.run.hyperparameters
         if h["m"] != figure.steps(law[-1]) or (record.run.scheme == "product" and not h["beta"]):
@@ -96,8 +96,8 @@ def findings(law: Sequence[Record], drivers: Sequence[Record]) -> list[Finding]:
             reason += f"; to the symmetric equation {record.metrics['ks']:.3f}"
         setting = "fresh signs" if record.run.scheme == "fresh" else "signs as printed"
         claim = f"{h['loss']}, {h['kind']} noise, β = {h['beta']:g}, m = {h['m']:,}"
-        found.append(Finding(HEADLINE, setting, claim, word, reason, BASES[record.run.scheme]))
-    return sorted(found, key=lambda finding: finding.setting, reverse=True)
+        verdicts.append(Finding(HEADLINE, setting, claim, word, reason, BASES[record.run.scheme]))
+    return sorted(verdicts, key=lambda finding: finding.setting, reverse=True)
 
 
 def _panels(law: Sequence[Record], drivers: Sequence[Record]) -> Iterator[Panel]:

@@ -44,7 +44,7 @@ def work(task: Run) -> Outcome:
 def driver_error(task: Run) -> Outcome:
     """Return the KS distance of the driver's sums to their limit, on orbits MPGD does not use."""
     h = task.hyperparameters
-    noise = ChaoticNoise(GAMMA, h["beta"], task.scheme, first_sign=FIRST_SIGN[task.scheme])
+    noise = ChaoticNoise(GAMMA, h["beta"], signs=task.scheme, first_sign=FIRST_SIGN[task.scheme])
     sums = np.sort(noise.birkhoff(h["m"], h["reference"], task.seed + 2).numpy())
     return {"ks": ks_distance(sums, limit_law(noise))}, {}
 
@@ -55,13 +55,13 @@ def compare(task: Run) -> Outcome:
     system = _mpgd(h["loss"], h["kind"], h["beta"], task.scheme)
     x0 = LOSSES[h["loss"]].x0
     x = _scaled(system.simulate(x0, h["m"], TIMES[-1], h["paths"], task.seed, TIMES).x)
-    limit = limit_law(ChaoticNoise(GAMMA, h["beta"], task.scheme)).beta
+    limit = limit_law(ChaoticNoise(GAMMA, h["beta"], signs=task.scheme)).beta
     targets = {"": limit} if limit == h["beta"] else {"": limit, "claimed_": h["beta"]}
     curves: dict[str, Any] = {"times": TIMES}
     for prefix, beta in targets.items():
         y = _reference(h["loss"], h["kind"], beta, h["reference"], h["steps"], task.seed)
-        found = [_distances(x[i], y[i], h, task.seed) for i in range(len(TIMES))]
-        curves |= {prefix + name: [astuple(at[name]) for at in found] for name in found[0]}
+        distances = [_distances(x[i], y[i], h, task.seed) for i in range(len(TIMES))]
+        curves |= {prefix + name: [astuple(at[name]) for at in distances] for name in distances[0]}
         if not prefix:
             curves |= _functions(x[-1, :, 0], y[-1, :, 0])
     names = [name for name in curves if name.removeprefix("claimed_") in DISTANCES]
@@ -133,8 +133,8 @@ def rotation(task: Run) -> Outcome:
     curves: dict[str, Any] = {"radius": np.quantile(x.norm(dim=1), [0.05, 0.5, 0.95])}
     for integral in ("marcus", "ito"):
         y = _rotated(integral, h["reference"], h["steps"], task.seed)
-        found = distances_in_law(_scaled(x[:, 0]), _scaled(y[:, 0]), h["resamples"])
-        curves[integral] = astuple(found["wasserstein"])
+        distances = distances_in_law(_scaled(x[:, 0]), _scaled(y[:, 0]), h["resamples"])
+        curves[integral] = astuple(distances["wasserstein"])
         curves[f"{integral}_radius"] = np.quantile(y.norm(dim=1), [0.05, 0.5, 0.95])
     return {integral: curves[integral][0] for integral in ("marcus", "ito")}, curves
 

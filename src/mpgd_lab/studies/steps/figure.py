@@ -22,9 +22,12 @@ def draw_steps(
     """
     ax.axhline(0.0, color=GREY, lw=0.8, ls="--", label="gradient descent")
     for place, (protocol, own) in enumerate(rows.items()):
-        found = [row.verdict.difference for row in own]
-        middle = [one.mean for one in found]
-        error = [[one.mean - one.low for one in found], [one.high - one.mean for one in found]]
+        differences = [row.verdict.difference for row in own]
+        middle = [one.mean for one in differences]
+        error = [
+            [one.mean - one.low for one in differences],
+            [one.high - one.mean for one in differences],
+        ]
         at = [row.at * APART ** (place - 1) for row in own]
         look = {"fmt": f"{MARKS[protocol]}-", "color": SHADES[protocol], "lw": 1.0}
         label = f"MPGD, {PROTOCOLS[protocol]}"
@@ -41,12 +44,14 @@ def draw_levels(ax: Any, rows: Mapping[str, Sequence[Row]], title: str, ylabel: 
     """Draw the mean accuracy against the level: MPGD under each protocol, and descent."""
     for place, (protocol, own) in enumerate(rows.items()):
         each = [row for row in own if row.kind == "descent"]
-        found = [statistics.summary(row.ours.values()) for row in each]
-        error = [one.std / max(1, one.count) ** 0.5 for one in found]
+        summaries = [statistics.summary(row.ours.values()) for row in each]
+        error = [one.std / max(1, one.count) ** 0.5 for one in summaries]
         at = [row.at * APART ** (place - 1) for row in each]
         look = {"fmt": f"{MARKS[protocol]}-", "color": SHADES[protocol], "lw": 1.0}
         label = f"MPGD, {PROTOCOLS[protocol]}"
-        ax.errorbar(at, [one.mean for one in found], error, ms=4, capsize=2, label=label, **look)
+        ax.errorbar(
+            at, [one.mean for one in summaries], error, ms=4, capsize=2, label=label, **look
+        )
     descent = next(iter(rows.values()))[0].theirs
     mean = statistics.summary(descent.values()).mean
     ax.axhline(mean, color=GREY, lw=0.8, ls="--", label="gradient descent")

@@ -37,9 +37,9 @@ TOGETHER: Final = {"airfoil": 100, "ecg": 20}  # runs trained at once
 
 def tasks(protocol: str, seeds: Sequence[int], shorter: int = 1) -> list[Run]:
     """Return the runs under a protocol; all have ``shorter`` times fewer steps."""
-    found = [run for name in STUDIES for run in _swept(name, protocol, seeds, shorter)]
-    found += _lowered(protocol, seeds, shorter)
-    return list({run.key: run for run in found}.values())
+    runs = [run for name in STUDIES for run in _swept(name, protocol, seeds, shorter)]
+    runs += _lowered(protocol, seeds, shorter)
+    return list({run.key: run for run in runs}.values())
 
 
 def mpgd(name: str, protocol: str) -> Scheme:
@@ -63,9 +63,9 @@ def gaussian(protocol: str, level: float) -> Scheme:
 def sizes(name: str, shorter: int = 1) -> dict[tuple[str, float], int]:
     """Return the number of steps of each kind of comparison and step size."""
     eta, steps = (STUDIES[name].fixed[key] for key in ("eta", "steps"))
-    found = {(STEPS, each): steps // shorter for each in ETAS}
+    lengths = {(STEPS, each): steps // shorter for each in ETAS}
     lasting = {(TIME, each): round(eta * steps / each / shorter) for each in ETAS}
-    return found | {place: max(1, count) for place, count in lasting.items()}
+    return lengths | {place: max(1, count) for place, count in lasting.items()}
 
 
 def _swept(name: str, protocol: str, seeds: Sequence[int], shorter: int) -> Iterator[Run]:

@@ -134,8 +134,8 @@ def tables(rows: Rows) -> Iterator[Table]:
                     title, STEP_HEADS, [_step_row(row) for each in own.values() for row in each]
                 )
     if rows.levels:
-        found = [_level_row(row) for each in rows.levels.values() for row in each]
-        yield table("ECG5000: test accuracy against the level", LEVEL_HEADS, found)
+        level_rows = [_level_row(row) for each in rows.levels.values() for row in each]
+        yield table("ECG5000: test accuracy against the level", LEVEL_HEADS, level_rows)
 
 
 def _scores(row: Row) -> list[str]:
@@ -143,8 +143,8 @@ def _scores(row: Row) -> list[str]:
 
 
 def _step_row(row: Row) -> list[str]:
-    found, digits = row.verdict.difference, row.study.digits
-    differences = [found.text(digits), f"{found.median:+.{digits}f}"]
+    result, digits = row.verdict.difference, row.study.digits
+    differences = [result.text(digits), f"{result.median:+.{digits}f}"]
     return [row.protocol, f"{row.at:g}", *_scores(row), *differences, row.word]
 
 

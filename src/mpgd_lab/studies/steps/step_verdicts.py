@@ -116,13 +116,13 @@ def all_sweeps(
     sizes: Mapping[str, Mapping[tuple[str, float], int]],
 ) -> dict[tuple[str, str, str], list[Row]]:
     """Return the rows of every study, protocol and kind of comparison that is complete."""
-    found = {}
+    results = {}
     for place in product(STUDIES, protocols, (TIME, STEPS)):
         try:
-            found[place] = swept(held, *place, sizes[place[0]])
+            results[place] = swept(held, *place, sizes[place[0]])
         except IncompleteError:
             continue
-    return found
+    return results
 
 
 def _found(held: RecordGroups, place: Where) -> BySeed:

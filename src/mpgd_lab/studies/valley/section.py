@@ -21,7 +21,15 @@ from mpgd_lab.content.tables import scheme_table, table
 from mpgd_lab.schemes import Scheme
 from mpgd_lab.statistics import by_scheme, schemes_of
 from mpgd_lab.store import Record
-from mpgd_lab.studies.valley.runs import COMPARISON, LANDSCAPE, TRACE, landscape, tasks
+from mpgd_lab.studies.valley.runs import (
+    COMPARISON,
+    FIXED,
+    LANDSCAPE,
+    TRACE,
+    landscape,
+    tasks,
+)
+from mpgd_lab.studies.valley.training import RELEASED_START
 
 HEADLINES: Final = {"trace": "Valley: MPGD ends at flatter minima"}
 SHADES: Final = {0.6: SKY, 0.7: BLUE, 0.8: INDIGO}
@@ -31,12 +39,22 @@ SHOWN: Final = 0.7  # gamma of the paths that are shown unasked
 NAMES: Final = dict(gd="gradient descent", mpgd="MPGD", gaussian="Gaussian", langevin="Langevin")
 
 
+UNSTABLE: Final = (
+    f"The authors' scripts start at one number, u = {RELEASED_START:g}. There the largest "
+    f"eigenvalue of the Hessian is u² = {RELEASED_START**2:.0f}, above 2/η = "
+    f"{2 / FIXED['eta']:.0f}: the minimum is unstable, and descent stays only because v is exactly "
+    "0. Any noise leaves it. That start alone, `scalar_u` in the audit, gives most of the gain "
+    "that the scripts show over descent."
+)
+
+
 def blocks(records: Sequence[Record]) -> list[Block]:
     """Return what the section shows."""
     groups = finished(most_common(matching(records, part=None), "steps"), tasks)
     paths = most_common(matching(records, part=LANDSCAPE), "steps")
-    found: list[Block] = [
+    shown: list[Block] = [
         *unfinished("valley", groups, tasks),
+        *(Text(UNSTABLE) for _ in range("released" in groups)),
         Text(
             "The loss v² |u|² / 2 has all of v = 0 as minima; the flattest is at u = 0. The paper "
             "says that descent stays where it starts, Gaussian noise does not converge, and MPGD "
@@ -45,7 +63,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
         *without_text("valley", records),
         *verdict_blocks(groups, HEADLINES, COMPARISON),
     ]
-    found.append(
+    shown.append(
         Plate(
             "valley",
             "The trace along the way: medians over seeds, and where the middle half "
@@ -58,8 +76,8 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     for protocol in PROTOCOLS:
         if own := [record for record in paths if record.run.protocol == protocol]:
             steps = own[0].run.hyperparameters["steps"]
-            found.append(_landscape(protocol, records_of(own, landscape(protocol, steps))))
-    found += [
+            shown.append(_landscape(protocol, records_of(own, landscape(protocol, steps))))
+    shown += [
         scheme_table(
             "Final trace of the Hessian: mean (standard deviation), and paired "
             "differences with 95 % intervals",
@@ -68,7 +86,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
         ),
         _medians(groups),
     ]
-    return found
+    return shown
 
 
 def _landscape(protocol: str, records: Sequence[Record]) -> Landscape:

@@ -45,8 +45,8 @@ def train(runs: Sequence[Run], data: Path | None = None) -> Iterator[Result]:
     for scalar, group in groups.items():
         x = SCALAR_START.expand(len(group), 2) if scalar else start([run.seed for run in group])
         final = trace(moved(x, group, noise(group, x.shape[1] - 1)))
-        for run, found in zip(group, final, strict=True):
-            yield run, {"trace": float(found)}, {}
+        for run, result in zip(group, final, strict=True):
+            yield run, {"trace": float(result)}, {}
 
 
 def moved(x: Tensor, runs: Sequence[Run], noise: Iterable[Terms]) -> Tensor:

@@ -15,7 +15,7 @@ from mpgd_lab.runner import Context, reproduce
 from mpgd_lab.statistics import by_scheme, by_seed
 from mpgd_lab.studies.airfoil import EXPERIMENT, training
 from mpgd_lab.studies.airfoil import runs as airfoil
-from tests.mpgd_lab.spoken import Spoken
+from tests.mpgd_lab.recording_reporter import RecordingReporter
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_levels_are_those_of_the_text_and_those_that_were_run() -> None:
 
 
 def test_a_short_run_fills_the_tables(data_folder: Path, tmp_path: Path) -> None:
-    listener = Spoken()
+    listener = RecordingReporter()
     context = Context(tmp_path, listener, seeds=2, data=data_folder, protocols=("corrected",))
     reproduce(EXPERIMENT, context, 4)
     assert {len(rows) for rows in listener.tables.values()} == {36, 17}
@@ -119,11 +119,10 @@ def test_without_its_data_it_is_left_out_or_an_error(
     monkeypatch.setattr(
         cli, "load", lambda name: replace(load(name), run=lambda _: ran.append(name))
     )
-    assert cli.main(["reproduce", "--out", str(tmp_path / "out")]) == cli.OK
+    assert cli.main(["reproduce", "--fresh", "--out", str(tmp_path / "out")]) == cli.OK
     shown = " ".join(capsys.readouterr().out.split())
-    assert "airfoil is left out: no airfoil_self_noise.dat in" in shown
-    assert "ecg is left out: no ECG5000_TRAIN.txt and ECG5000_TEST.txt in" in shown
-    assert "as --data" in shown
+    assert "airfoil no data: airfoil" in shown
+    assert "mpgd reproduce ecg --data DIR" in shown
     assert "valley" in ran
     assert not {"airfoil", "ecg"} & set(ran)
     nowhere = replace(AIRFOIL, address="http://127.0.0.1:1/airfoil.zip")

@@ -32,7 +32,7 @@ from mpgd_lab.studies.ecg import training as ecg_training
 from mpgd_lab.studies.valley import runs as valley
 from mpgd_lab.studies.valley import switches as valley_switches
 from mpgd_lab.studies.valley import training as valley_training
-from tests.mpgd_lab.spoken import Spoken
+from tests.mpgd_lab.recording_reporter import RecordingReporter
 
 STEPS = 8
 PLAIN, SYMMETRIC = "mpgd plain 0.6 beta 0.5", "mpgd symmetric 0.6 beta 0.5"
@@ -182,7 +182,7 @@ def test_a_short_audit_prints_what_the_store_tells_again(
     data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(released, "ITERATES", 20)
-    listener = Spoken()
+    listener = RecordingReporter()
     context = Context(tmp_path, listener, seeds=2, data=data_folder)
     reproduce(EXPERIMENT, context, STEPS)
     records = list(context.store.records())
@@ -222,7 +222,7 @@ def test_the_runs_of_the_experiments_themselves_are_not_run_twice() -> None:
 def test_a_study_without_data_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MPGD_DATA", raising=False)
     monkeypatch.setenv("MPGD_CACHE", str(tmp_path / "cache"))
-    listener = Spoken()
+    listener = RecordingReporter()
     reproduce(EXPERIMENT, Context(tmp_path, listener, seeds=1), STEPS)
     assert {title.split(", ")[1] for title, _, _ in listener.every} == {"valley"}
     said = "\n".join(listener.lines)

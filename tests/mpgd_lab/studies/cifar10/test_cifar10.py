@@ -13,6 +13,7 @@ import torch
 
 from mpgd.maps import ThalerMap
 from mpgd.noise.driver import values
+from mpgd.optim.settings import make_settings
 from mpgd_lab import cli
 from mpgd_lab.catalogue import find, load
 from mpgd_lab.perturbations.released import SWITCHES, iterate
@@ -33,7 +34,7 @@ from mpgd_lab.studies.cifar10.training import (
     make_stepper,
     train,
 )
-from tests.mpgd_lab.spoken import Spoken
+from tests.mpgd_lab.recording_reporter import RecordingReporter
 
 TINY = SMOKE | {"study": "tiny", "width": 2, "train": 40, "test": 50, "block": 16, "steps": 4}
 ON_CPU = TINY | {"device": "cpu"}
@@ -80,7 +81,8 @@ def test_the_text_perturbs_with_the_printed_signs() -> None:
         for protocol in ("text", "corrected")
         for run in [task("mpgd plain 0.6 beta 0.5", protocol)]
     }
-    signs = {name: (group["signs"], group["first_sign"]) for name, group in groups.items()}
+    noises = {name: make_settings(group).noises[1] for name, group in groups.items()}
+    signs = {name: (noise.signs, noise.first_sign) for name, noise in noises.items()}
     assert signs == {"text": ("product", "positive"), "corrected": ("fresh", "drawn")}
 
 
@@ -242,7 +244,7 @@ def test_orbits_have_the_seeds_of_the_cifar_script(symmetric: bool) -> None:
 def test_a_tiny_study_gives_tables_verdicts_and_no_leftovers(
     tmp_path: Path, data_folder: Path
 ) -> None:
-    heard = Spoken()
+    heard = RecordingReporter()
     context = Context(tmp_path, heard, seeds=1, data=data_folder)
     reproduction.run(context, TINY | {"steps": 2})
     assert "tiny study on cpu" in heard.lines[0]
@@ -265,7 +267,7 @@ def test_the_size_chooses_the_study_and_is_said(
     size: str, rows: int, tmp_path: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted: list[Any] = []
-    heard = Spoken()
+    heard = RecordingReporter()
     kept = lambda context, runs, *rest: wanted.extend(runs) or []  # noqa: E731
     monkeypatch.setattr(reproduction, "complete", kept)
     protocols = ("corrected",) if size == "reduced" else ("corrected", "released")
@@ -289,7 +291,7 @@ def test_one_step_of_the_full_recipe_is_timed(
     real = cifar10_step.STEP
     assert real == FULL | {"study": "one step", "steps": 1, "moments": 1}
     monkeypatch.setattr(cifar10_step, "STEP", real | {"width": 2, "train": 200, "test": 50})
-    context = Context(tmp_path, heard := Spoken(), data=data_folder)
+    context = Context(tmp_path, heard := RecordingReporter(), data=data_folder)
     for _ in range(2):  # the second time it is in the store
         cifar10_step.run(context)
     (record,) = context.store.records()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
-from mpgd import MPGD, ChaoticNoise, perturb
+from mpgd import MPGD, ChaoticNoise, TelegraphNoise, perturb
+from mpgd.noise import ColouredNoise
 from mpgd_lab.nets.layout import Layout
 from mpgd_lab.runner import Context, reproduce
 from mpgd_lab.store import Run
@@ -27,8 +29,8 @@ from mpgd_lab.studies.compare.objectives import FunctionObjective, make_objectiv
 from mpgd_lab.studies.compare.runs import Size, choose, stage
 from mpgd_lab.studies.compare.tasks import BY_NAME as TASKS_BY_NAME
 from mpgd_lab.studies.compare.tasks import TASKS, Task
-from tests.mpgd_lab.again import check_nothing_again
-from tests.mpgd_lab.spoken import Spoken
+from tests.mpgd_lab.recomputation import check_nothing_again
+from tests.mpgd_lab.recording_reporter import RecordingReporter
 
 SIZE = Size(
     ("wide well", "xor", "pruning"), seeds=3, tuning=1, configurations=2, steps=4, walkers=3
@@ -88,21 +90,22 @@ def test_a_run_is_what_the_optimizers_do(method: str, data_folder: Path) -> None
     """A net in a batch, and a torch net stepped by torch's optimizers and ours."""
     lr, own = 0.05, BY_NAME[method]
     given = {"sam": {"rho": 0.1}, "weight decay": {"weight_decay": 0.3}}.get(method, {})
-    given |= {"weight_decay": 0.01} if own.rule == "adam" else {}
+    # without decay, which an optimizer lets act on the perturbed weights, the study on the old ones
+    given |= {"weight_decay": 0.0} if own.rule == "adam" else {}
     run = (noisy if own.noise != "none" else a_run)("airfoil", method, lr=lr, **given)
     plain = a_run("airfoil", method, seed=3, lr=lr, **given)
     batch = [plain, run]
     found = training.descend(make_objective(batch, data_folder), batch)[1]
     net = net_of(TASKS_BY_NAME["airfoil"], 7)
     level = NOISE["level"] / (ChaoticNoise(0.6).laminar_value * lr**-0.4)
-    noise = {"gamma": 0.6, "seed": 7, "stop": 30, "longest": own.longest}
+    noise: dict[str, Any] = {"noise": ChaoticNoise(0.6, longest=own.longest), "seed": 7, "stop": 30}
     noise |= {"mu" if own.place == "multiplicative" else "sigma": level}
     optimizer: Any = torch.optim.SGD(
         net.parameters(), lr, weight_decay=given.get("weight_decay", 0)
     )
     if own.rule == "adam":
-        optimizer = perturb(torch.optim.AdamW(net.parameters(), lr, weight_decay=0.01), **noise)
-    elif own.is_chaotic:
+        optimizer = perturb(torch.optim.AdamW(net.parameters(), lr, weight_decay=0.0), **noise)
+    elif own.kind == "chaotic":
         optimizer = MPGD(net.parameters(), lr, **noise)
     held = sample(TASKS_BY_NAME["airfoil"], [7], "tune", data_folder)
 
@@ -117,6 +120,41 @@ def test_a_run_is_what_the_optimizers_do(method: str, data_folder: Path) -> None
         optimizer.step()
     expected = torch.cat([p.detach().reshape(-1) for p in net.parameters()])
     assert torch.allclose(found, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("method", "noise"),
+    [
+        ("telegraph", TelegraphNoise(20)),
+        ("coloured", ColouredNoise(20)),
+        ("mpgd smooth", ChaoticNoise(0.6, burst=False)),
+    ],
+)
+def test_lasting_noises_push_by_the_force_times_their_values(method: str, noise: Any) -> None:
+    given = configurations(TASKS_BY_NAME["wide well"], BY_NAME[method], {"lr": 0.1, "steps": 40})
+    run = a_run("wide well", method, walkers=3, **given[4])
+    place = make_objective([run])
+    noises, state = Noises([run], place, place.start), noise.init(3, 7, driver_id=1)
+    c0 = getattr(noise, "laminar_value", 1.0)
+    for _ in range(30):
+        _, n = noises.next()
+        v, state = noise.step(state)
+        assert n is not None
+        assert torch.allclose(n[0], 0.1 * given[4]["level"] / c0 * v, rtol=1e-13, atol=0)
+
+
+def test_annealed_noise_falls_to_zero_and_matched_noise_moves_as_far_as_chaos() -> None:
+    plain, annealed, matched = (noisy("wide well", m) for m in ("gaussian", "annealed", "matched"))
+    terms = []
+    for run in (plain, annealed, matched):
+        place = make_objective([run])
+        noises = Noises([run], place, place.start)
+        terms.append(torch.stack([noises.next()[1][0].clone() for _ in range(30)]))  # type: ignore[index]
+    shares = (terms[1] / terms[0]).mean(1)
+    assert torch.allclose(shares, torch.arange(30, 0, -1, dtype=torch.float64) / 30)
+    chaos = ChaoticNoise(0.6)
+    ratio = chaos.displacement(30) / math.sqrt(30 * chaos.variance)
+    assert torch.allclose(terms[2], ratio * terms[0])
 
 
 def test_anti_correlated_noise_adds_up_to_a_difference() -> None:
@@ -202,19 +240,20 @@ def test_the_best_on_validation_is_chosen(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def context(tmp_path_factory: pytest.TempPathFactory) -> Context:
-    context = Context(tmp_path_factory.mktemp("out"), Spoken())
+    context = Context(tmp_path_factory.mktemp("out"), RecordingReporter())
     reproduce(EXPERIMENT, context, SIZE)
     return context
 
 
 def test_the_small_study_has_tables_a_figure_and_a_verdict(context: Context) -> None:
-    assert isinstance(context.reporter, Spoken)
+    assert isinstance(context.reporter, RecordingReporter)
     titles = "\n".join(context.reporter.tables)
     for name in SIZE.tasks:
         assert f"{TASKS_BY_NAME[name].title}: " in titles
     assert "Levels that work on the functions" in titles
     assert "Pruning: accuracy" in titles
-    assert any(line.startswith("MPGD helps, and no method") for line in context.reporter.lines)
+    (answer,) = [line for line in context.reporter.lines if line.startswith("Where a noise helps")]
+    assert "Telegraph or coloured noise: " in answer
     assert (context.out / "compare.png").read_bytes()[:4] == b"\x89PNG"
 
 

@@ -44,11 +44,31 @@ def frequency(x: Tensor, sought: Tensor) -> Tensor:
     return (ours - theirs).square().mean(-1)
 
 
+def rugged(x: Tensor, secrets: Tensor) -> Tensor:
+    """Return the height, well by well."""
+    z, total = x[..., 0], torch.zeros_like(x[..., 0])
+    for i in range(8):
+        m, w, d = (secrets[..., i + 8 * k] for k in range(3))
+        well = -d * (1.0 + torch.cos(pi * (z - m) / w)) / 2.0
+        total = total + torch.where((z - m).abs() < w, well, 0.0)
+    left, right = secrets[..., 0] - secrets[..., 8], secrets[..., 7] + secrets[..., 15]
+    return total + 25.0 * ((z - right).clamp(min=0).square() + (z - left).clamp(max=0).square())
+
+
+def minimum(name: str, secrets: Tensor) -> Tensor:
+    """Return where each start should end."""
+    if name.startswith("rugged"):
+        return secrets[..., :8].gather(-1, secrets[..., 16:].argmax(-1, keepdim=True))
+    return secrets + {"wide well": 1.5, "sharp well": -0.5}.get(name, 0.0)
+
+
 HEIGHTS: dict[str, Height] = {
     "rastrigin": rastrigin,
     "ackley": ackley,
     "wide well": wells(1.0, 1.2),
     "sharp well": wells(1.2, 1.0),
+    "rugged tied": rugged,
+    "rugged independent": rugged,
     "frequency": frequency,
 }
 
@@ -73,11 +93,19 @@ def test_the_gradient_is_that_of_the_function(name: str) -> None:
 def test_the_minimum_is_lower_than_all_starts_and_is_reached_only_there(name: str) -> None:
     function = FUNCTIONS[name]
     start, secrets = drawn(function)
-    lowest = secrets + {"wide well": 1.5, "sharp well": -0.5}.get(name, 0.0)
+    lowest = minimum(name, secrets)
     assert function.reached(lowest, secrets).all()
     assert function.reached(start, secrets).double().mean() < 0.1
     height = HEIGHTS[name]
     assert (height(lowest + 1e-9, secrets) <= height(start, secrets) + 1e-9).all()
+
+
+def test_the_deepest_well_is_the_sharpest_where_depth_is_tied() -> None:
+    for name, tied in (("rugged tied", True), ("rugged independent", False)):
+        _, secrets = drawn(FUNCTIONS[name])
+        deepest, sharpest = secrets[..., 16:].argmax(-1), secrets[..., 8:16].argmin(-1)
+        assert bool((deepest == sharpest).all()) is tied
+        assert 0.1 <= float(secrets[..., 8:16].min()) < float(secrets[..., 8:16].max()) <= 1.0
 
 
 def test_a_batch_of_all_examples_has_the_full_gradient() -> None:

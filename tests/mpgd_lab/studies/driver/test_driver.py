@@ -14,7 +14,7 @@ from mpgd_lab.runner import Context, reproduce
 from mpgd_lab.studies.driver import EXPERIMENT
 from mpgd_lab.studies.driver import training as noise
 from mpgd_lab.studies.driver.runs import Sizes
-from tests.mpgd_lab.again import check_nothing_again
+from tests.mpgd_lab.recomputation import check_nothing_again
 
 SMALL = Sizes(50, (100, 2000), count=4000, orbits=20_000, rounds=20, begun=4000, begun_steps=100)
 

@@ -20,7 +20,7 @@ from mpgd_lab.studies.escape.section import blocks, printout
 from mpgd_lab.studies.escape.training import work
 from mpgd_lab.studies.escape.walkers import Count, count_exits, make_noise, time_right, values
 from mpgd_lab.studies.escape.well_shapes import SIDES, WELLS, rotation, two_slopes, two_wells
-from tests import results
+from tests import fake_results
 
 TINY = Sizes(
     exits=40, fewer=20, walkers=60, time=10.0, patience=10.0, shared=20, horizon=10.0, rows=3
@@ -202,7 +202,7 @@ def test_forces_are_on_both_sides_of_both_slopes() -> None:
 
 @pytest.fixture(scope="module")
 def records() -> list[Record]:
-    made = results.invented("escape")
+    made = fake_results.invented("escape")
     return [Record(run, *found, 1.0, {}, None) for run, *found in made]
 
 

@@ -24,8 +24,8 @@ from mpgd_lab.studies.generalization.trajectories import (
     initial,
     losses_of,
 )
-from tests.mpgd_lab.again import check_nothing_again
-from tests.mpgd_lab.spoken import Spoken
+from tests.mpgd_lab.recomputation import check_nothing_again
+from tests.mpgd_lab.recording_reporter import RecordingReporter
 
 SMALL = Training(eta=0.5, strength=0.002, steps=1040, hidden=3, every=20, coordinates=5, probes=2)
 SIZE = Size({"digits": SMALL}, 3)
@@ -33,7 +33,7 @@ SIZE = Size({"digits": SMALL}, 3)
 
 @pytest.fixture(scope="module")
 def context(tmp_path_factory: pytest.TempPathFactory) -> Context:
-    context = Context(tmp_path_factory.mktemp("out"), Spoken())
+    context = Context(tmp_path_factory.mktemp("out"), RecordingReporter())
     reproduce(EXPERIMENT, context, SIZE)
     return context
 
@@ -62,7 +62,7 @@ def test_every_scheme_is_in_the_store_with_equal_variance(context: Context) -> N
 
 
 def test_the_verdicts_are_said(context: Context) -> None:
-    assert isinstance(context.reporter, Spoken)
+    assert isinstance(context.reporter, RecordingReporter)
     text = "\n".join(context.reporter.lines)
     assert "digits: smaller alpha, smaller gap: " in text
     assert "digits: MPGD lowers the Hessian, against Gaussian noise: " in text
@@ -94,7 +94,7 @@ def test_airfoil_is_left_out_in_words_where_it_is_not(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runs, "is_available", lambda source, folder: False)
-    spoken = Spoken()
+    spoken = RecordingReporter()
     again = Context(context.out, spoken)
     reproduce(EXPERIMENT, again, Size({"digits": SMALL, "airfoil": SMALL}, 3))
     assert any("airfoil is left out: set MPGD_DATA" in line for line in spoken.lines)

@@ -12,7 +12,7 @@ from mpgd_lab.studies.implicit import EXPERIMENT, training
 from mpgd_lab.studies.implicit import runs as implicit
 from mpgd_lab.studies.implicit.runs import PROBLEMS, Case, Counts, cases
 from mpgd_lab.studies.implicit.section import deviation, verdict
-from tests.mpgd_lab.again import check_nothing_again
+from tests.mpgd_lab.recomputation import check_nothing_again
 
 SMALL = Counts(small=4000, network=600, ratio=(5, 20, 80))
 

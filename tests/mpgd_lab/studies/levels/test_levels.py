@@ -18,7 +18,7 @@ from mpgd_lab.studies.levels import EXPERIMENT, runs, training
 from mpgd_lab.studies.levels.effects import distance, effects, over_nets
 from mpgd_lab.studies.levels.runs import CANDIDATES, NETS, RECIPE, STUDIES, Size, tasks, weight
 from mpgd_lab.studies.levels.section import settings_table, verdict
-from tests.mpgd_lab.spoken import Spoken
+from tests.mpgd_lab.recording_reporter import RecordingReporter
 
 SIZE = Size(seeds=2, fresh=2, paths=2, steps=6)
 
@@ -82,7 +82,7 @@ def test_the_curvature_of_a_bowl_is_its_largest() -> None:
 
 @pytest.fixture(scope="module")
 def context(tmp_path_factory: pytest.TempPathFactory, data_folder: Path) -> Context:
-    context = Context(tmp_path_factory.mktemp("out"), Spoken(), data=data_folder)
+    context = Context(tmp_path_factory.mktemp("out"), RecordingReporter(), data=data_folder)
     reproduce(EXPERIMENT, context, SIZE)
     return context
 
@@ -90,7 +90,7 @@ def context(tmp_path_factory: pytest.TempPathFactory, data_folder: Path) -> Cont
 def test_the_small_study_says_what_was_foreseen_and_whether_the_recipe_holds(
     context: Context,
 ) -> None:
-    assert isinstance(context.reporter, Spoken)
+    assert isinstance(context.reporter, RecordingReporter)
     found = context.reporter.tables
     names = ("The paper's settings", "The paper's levels", "ECG5000, one", "airfoil", "Valley")
     for name in (*names, "Candidates", "The recipe on fresh seeds"):

@@ -15,7 +15,7 @@ from mpgd_lab.studies.limit import EXPERIMENT, training
 from mpgd_lab.studies.limit import runs as limit
 from mpgd_lab.studies.limit.extensions_section import rate
 from mpgd_lab.studies.limit.runs import LOSSES, SIZES, Further, Sizes
-from tests.mpgd_lab.again import check_nothing_again
+from tests.mpgd_lab.recomputation import check_nothing_again
 
 FEW = Further(
     m=(30, 1000),

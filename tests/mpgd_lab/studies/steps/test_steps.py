@@ -30,7 +30,7 @@ from mpgd_lab.studies.steps.runs import (
 )
 from mpgd_lab.studies.steps.section import LARGE, SMALL, STILL, WORSE, Rows, blocks, findings
 from mpgd_lab.studies.steps.training import train
-from tests.mpgd_lab.spoken import Spoken
+from tests.mpgd_lab.recording_reporter import RecordingReporter
 
 SHORTER = 500
 
@@ -168,13 +168,13 @@ def test_a_record_must_name_its_study() -> None:
 @pytest.fixture(scope="module")
 def context(tmp_path_factory: pytest.TempPathFactory, data_folder: Path) -> Context:
     out = tmp_path_factory.mktemp("out")
-    context = Context(out, Spoken(), PROTOCOLS, seeds=2, data=data_folder)
+    context = Context(out, RecordingReporter(), PROTOCOLS, seeds=2, data=data_folder)
     reproduce(EXPERIMENT, context, SHORTER)
     return context
 
 
 def test_the_whole_study_runs_and_draws(context: Context) -> None:
-    assert isinstance(context.reporter, Spoken)
+    assert isinstance(context.reporter, RecordingReporter)
     assert (context.out / "steps.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     tables = context.reporter.tables
     assert len(tables["airfoil, equal time: test rmse"]) == len(PROTOCOLS) * len(ETAS)

@@ -1,0 +1,315 @@
+"""How large a perturbation is: in a phase, in a burst, over many steps; and a warning.
+
+With strengths m = mu eta^gamma1 and n = sigma eta^gamma2 of a chaotic noise with values c0 and c1,
+
+    decay = m c0 / eta        force = n c0 / eta        burst = n |c1|
+
+are what a laminar phase bends and tilts the loss by, and one burst. Sums of N values grow like
+N^gamma, so over N steps the additive push comes to about its root mean square times N^gamma. Where
+phases have at most L steps, that holds to N = L, and beyond the growth is N^(1/2).
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import FrameType
+from typing import Any, Final, TypeGuard
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from mpgd.noise import ChaoticNoise, Noise
+from mpgd.noise.driver import Driver
+from mpgd.optim.distributed import local
+from mpgd.optim.settings import Settings, keywords_in, make_settings
+from mpgd.optim.update import strengths
+from mpgd.parameters import check_integer
+
+WATCHED_STEPS: Final = 1000  # over so many the push is compared with the weights
+SIZES: Final = ("mu", "sigma", "decay", "force")
+PIECE: Final = 1 << 18  # elements that are widened at a time
+
+
+class PerturbationWarning(UserWarning):
+    """The perturbation is larger than the weights it perturbs.
+
+    Examples:
+        >>> from mpgd import MPGD
+        >>> weights = nn.Parameter(torch.ones(3))
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore", PerturbationWarning)
+        ...     optimizer = MPGD([weights], lr=0.1, sigma=100.0)
+    """
+
+
+def sizes_of(settings: Settings, eta: float) -> tuple[float, float]:
+    """Return the root mean squares of the multiplicative and the additive term."""
+    scales = strengths(eta, *settings.sizes, settings.exponents)
+    first, second = (
+        abs(float(scale)) * noise.spread(settings.twins)
+        for scale, noise in zip(scales, settings.noises, strict=True)
+    )
+    return first, second
+
+
+def phase_pushes(settings: Settings, eta: float) -> tuple[float | None, float | None]:
+    """Return decay and force; None for a noise that has no phases."""
+    scales = strengths(eta, *settings.sizes, settings.exponents)
+    first, second = (
+        abs(float(scale)) * driver.laminar_value / eta if _has_phases(driver) else None
+        for scale, driver in zip(scales, settings.drivers, strict=True)
+    )
+    return first, second
+
+
+def bursts(settings: Settings, eta: float) -> tuple[float | None, float | None]:
+    """Return what one visit to Z multiplies and pushes by; None for a noise that has none."""
+    scales = strengths(eta, *settings.sizes, settings.exponents)
+    first, second = (
+        abs(float(scale) * driver.burst_value) if _has_phases(driver) else None
+        for scale, driver in zip(scales, settings.drivers, strict=True)
+    )
+    return first, second
+
+
+def _has_phases(driver: Driver | None) -> TypeGuard[Driver]:
+    return driver is not None and not driver.is_normal
+
+
+def growth(noise: Noise, steps: int) -> float:
+    """Return what the size of a value is multiplied by over so many steps.
+
+    Examples:
+        >>> growth(ChaoticNoise(0.75), 16), growth(ChaoticNoise(0.75, longest=16), 64)
+        (8.0, 16.0)
+    """
+    if not isinstance(noise, ChaoticNoise) and hasattr(noise, "displacement"):
+        return float(noise.displacement(steps)) / noise.spread()
+    longest = getattr(noise, "longest", None)
+    if longest is None or steps <= longest:
+        return math.pow(steps, noise.exponent)
+    return math.pow(longest, noise.exponent) * math.sqrt(steps / longest)
+
+
+def accumulated(settings: Settings, eta: float, steps: int) -> tuple[float, float]:
+    """Return what both terms come to over ``steps`` steps, as far as these are perturbed."""
+    end = steps if settings.stop is None else min(steps, settings.stop)
+    steps = max(0, end - settings.start)
+    pairs = zip(sizes_of(settings, eta), settings.noises, strict=True)
+    first, second = (size * growth(noise, steps) if steps else 0.0 for size, noise in pairs)
+    return first, second
+
+
+def root_mean_square(tensors: Iterable[Tensor]) -> float:
+    """Return the root mean square of all elements of local parts; 0 if there are none.
+
+    The integers of a quantized layer, which no step changes, do not count.
+
+    Examples:
+        >>> root_mean_square([torch.tensor([6.0, -8.0]), torch.zeros(2)])
+        5.0
+    """
+    total, count = 0.0, 0
+    for tensor in tensors:
+        part = local(tensor.detach())
+        if not part.is_floating_point():
+            continue
+        # halves and float8 are widened, a piece at a time
+        pieces = torch.split(part.reshape(-1), PIECE) if part.dtype.itemsize < 4 else (part,)
+        for piece in pieces:
+            wide = piece.float() if piece.dtype.itemsize < 4 else piece
+            total += float(torch.linalg.vector_norm(wide)) ** 2
+        count += part.numel()
+    return math.sqrt(total / count) if count else 0.0
+
+
+def warn_if_silent(groups: Sequence[Mapping[str, Any]], prefix: str) -> None:
+    """Warn if no group asks for a perturbation, be it a force of 0, or for stochastic rounding."""
+    for group in groups:
+        mu, sigma, decay, force, rounding = (group[prefix + name] for name in (*SIZES, "rounding"))
+        if mu or sigma or decay is not None or force is not None or rounding != "nearest":
+            return
+    warnings.warn(
+        "no parameter is perturbed: give strength and steps, or force=0 if that is meant",
+        UserWarning,
+        stacklevel=level_of_user(),
+    )
+
+
+def warn_if_large(
+    number: int, group: Mapping[str, Any], settings: Settings, prefix: str, by_strength: bool
+) -> bool:
+    """Warn if a group's perturbation exceeds the size of its weights; return whether it does.
+
+    That is their root mean square: biases that start at 0 count as the small part of a group that
+    they are, and a group of zeros is not compared with. ``by_strength`` says that the recipe has
+    set the force.
+    """
+    eta = float(group["lr"])
+    parts = [local(p) for p in group["params"]]
+    if not settings.is_perturbed or eta == 0 or not all(map(_is_real, parts)):
+        return False
+    weights = root_mean_square(parts)
+    if not 0.0 < weights < math.inf:
+        return False
+    share, push = accumulated(settings, eta, WATCHED_STEPS)
+    burst = [size or 0.0 for size in bursts(settings, eta)]
+    long, short = share + push / weights, burst[0] + burst[1] / weights
+    if long <= 1.0 and short <= 1.0:
+        return False
+    given = ["strength"] if by_strength else [n for n in SIZES if group.get(prefix + n)]
+    warnings.warn(
+        f"the perturbation of group {number} is larger than its weights, whose root mean square is "
+        f"{weights:.2g}: over {WATCHED_STEPS} steps it comes to about {long:.2g} times that, one "
+        f"burst to {short:.2g} times; lower {' and '.join(given)}, see mpgd.perturbation_sizes, or "
+        "ignore mpgd.optim.PerturbationWarning",
+        PerturbationWarning,
+        stacklevel=level_of_user(),
+    )
+    return True
+
+
+def level_of_user() -> int:
+    """Return how many calls up the first one is that is neither ours nor torch's."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back and _package(frame) in ("mpgd", "torch"):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
+def _is_real(x: Tensor) -> bool:
+    """Return whether a tensor has numbers to look at; a meta or fake one has none."""
+    return type(x) in (Tensor, nn.Parameter) and not x.is_meta
+
+
+@dataclass(frozen=True)
+class PerturbationSize:
+    """How large a group's perturbation is at its present step size.
+
+    Attributes:
+        multiplicative: the root mean square of mu lr^gamma v1, relative to a coordinate.
+        additive: the root mean square of sigma lr^gamma v2. Stable noise has none: its scale.
+        step_size: the present lr.
+        force: the push of one laminar step divided by lr, sigma c0 lr^(gamma-1), in units of the
+            gradient. Symmetric noise has up to twice that. None without phases.
+        decay: likewise mu c0 lr^(gamma-1), a curvature.
+        burst: the push of one burst, sigma lr^gamma abs(c1). None without phases.
+        accumulated: what the additive push comes to over the steps that were asked for: its root
+            mean square times steps^gamma (steps^(1/2) for Gaussian noise, and beyond ``longest``).
+        relative: accumulated, over the root mean square of the group's weights, plus the same of
+            the multiplicative push, which is relative already. None if all weights are 0.
+        reach: force over the root mean square of the group's gradients: below 1 a phase cannot
+            climb a slope as steep as the present one. None without gradients or phases.
+
+    Examples:
+        >>> PerturbationSize(multiplicative=0.01, additive=0.02, step_size=0.1).additive
+        0.02
+    """
+
+    multiplicative: float
+    additive: float
+    step_size: float
+    force: float | None = None
+    decay: float | None = None
+    burst: float | None = None
+    accumulated: float | None = None
+    relative: float | None = None
+    reach: float | None = None
+
+
+def perturbation_sizes(optimizer: Optimizer, steps: int | None = None) -> list[PerturbationSize]:
+    """Return one `PerturbationSize` per parameter group.
+
+    Most of it comes from the settings alone; ``reach`` reads the gradients once, and with ``steps``
+    the weights are read too. Momentum p adds gradients up to 1/(1 - p) of them; so ``reach`` is
+    (1 - p) times what it is without. Around another optimizer than SGD the force is compared with
+    its update divided by lr. That is measured when it is asked for: a call makes the next step
+    measure it, and a call right after that step returns it. So call before and after a step.
+
+    Args:
+        optimizer: a perturbed optimizer, or any other, which has sizes 0.
+        steps: over how many steps the pushes are added up.
+
+    Examples:
+        >>> from mpgd import MPGD
+        >>> optimizer = MPGD([nn.Parameter(nn.Linear(2, 2).weight.data)], lr=1.0, sigma=0.5)
+        >>> round(perturbation_sizes(optimizer)[0].additive, 4)
+        0.514
+    """
+    steps = None if steps is None else check_integer("steps", steps, 1)
+    found = []
+    for number, group in enumerate(optimizer.param_groups):
+        settings = make_settings(keywords_in(group))
+        slope = _slope(optimizer, number, group) if settings.is_perturbed else None
+        found.append(_size(group, settings, steps, slope))
+    return found
+
+
+def _size(
+    group: dict[str, Any], settings: Settings, steps: int | None, slope: float | None
+) -> PerturbationSize:
+    eta = float(group["lr"])
+    if not settings.is_perturbed or eta == 0:
+        return PerturbationSize(0.0, 0.0, eta)
+    decay, force = phase_pushes(settings, eta)
+    size = PerturbationSize(*sizes_of(settings, eta), eta, force, decay, bursts(settings, eta)[1])
+    if force is not None and slope:
+        size = replace(size, reach=force / slope)
+    if steps is None:
+        return size
+    share, push = accumulated(settings, eta, steps)
+    weights = root_mean_square(group["params"])
+    relative = share + push / weights if weights else None
+    return replace(size, accumulated=push, relative=relative)
+
+
+def _slope(optimizer: Optimizer, number: int, group: dict[str, Any]) -> float | None:
+    """Return what a force is compared with: the size of the gradient, or of an inner update."""
+    probe: UpdateProbe | None = getattr(optimizer, "_probe", None)
+    if probe is not None and not isinstance(optimizer, torch.optim.SGD):
+        return probe.take(number)
+    gradients = [p.grad for p in group["params"] if p.grad is not None]
+    momentum, dampening = (float(group.get(name, 0.0)) for name in ("momentum", "dampening"))
+    if not gradients or momentum >= 1.0:
+        return None
+    return root_mean_square(gradients) * (1.0 - dampening) / (1.0 - momentum)
+
+
+class UpdateProbe:
+    """Measures the inner optimizer's update at the step after it was asked for."""
+
+    def __init__(self) -> None:
+        self._is_asked = False
+        self._old: dict[Tensor, Tensor] = {}
+        self._updates: dict[int, float | None] = {}
+
+    def take(self, number: int) -> float | None:
+        """Return the update of a group at the last step, if that was measured; the next one is."""
+        self._is_asked = True
+        return self._updates.get(number)
+
+    def note(self, groups: Sequence[Mapping[str, Any]]) -> None:
+        """Keep the parameters before the inner step, if somebody asked."""
+        self._updates = {}  # of an earlier step
+        if self._is_asked:
+            params = [p for group in groups for p in group["params"] if p.grad is not None]
+            self._old = {p: local(p).detach().clone() for p in params}
+
+    def measure(self, groups: Sequence[Mapping[str, Any]]) -> None:
+        """Compare the parameters with those that were kept."""
+        if not self._old:
+            return
+        for number, group in enumerate(groups):
+            eta = float(group["lr"])
+            moved = [local(p).detach() - self._old[p] for p in group["params"] if p in self._old]
+            self._updates[number] = root_mean_square(moved) / eta if moved and eta else None
+        self._is_asked, self._old = False, {}

@@ -1,0 +1,200 @@
+"""The displacement of many tensors as one launch on a GPU, written in Triton.
+
+It is that of `mpgd.optim.update`: in float32, one operation at a time, rounded once where a
+parameter has a half type. The words are those of `mpgd.noise.engines.gpu`.
+
+A launch gets everything that changes in one tensor of 64-bit integers, the sheet: a head with the
+constants of the step, then one row for each tensor. Triton would turn a Python float into a float32
+of its own rounding and compile anew for some integers. What is read from a tensor does neither, so
+one compiled kernel serves all steps and all learning rates.
+
+    head    numbers as the bits of float32: the shared m, strength times c0 and c1 of both drivers;
+            then each driver's threshold, sign mask and largest magnitude
+    row     the fields of `mpgd.noise.engines.cpu.Row`
+
+Programs find their work in a map from the program's number to (row, block of the row). So tensors
+of any lengths share a launch, and a program never works on two of them.
+
+Import this module only where triton is installed; `mpgd.noise.engines.has_triton` tells.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from mpgd.maps.normal import EXCESS, INPUT_SHIFT
+from mpgd.maps.rows import INPUT_BITS
+from mpgd.noise.engines.gpu import (
+    BLOCK,
+    OPTIONS,
+    advanced,
+    driver_key,
+    hash_element,
+    looked_up,
+    on_device,
+    step_key,
+)
+
+KINDS: Final = {torch.float32: tl.float32, torch.bfloat16: tl.bfloat16, torch.float16: tl.float16}
+
+_C = tl.constexpr
+_HEAD, _COLUMNS = _C(11), _C(9)  # integers of the head and of a row
+_ORBIT, _LENGTH, _OFFSET, _KEY, _STEP = _C(1), _C(5), _C(6), _C(7), _C(8)  # in a row
+_VALUES, _RULES = _C(1), _C(5)  # in the head
+_INPUT_MASK = _C((1 << INPUT_BITS) - 1)
+_NORMAL_SHIFT, _EXCESS, _HALF_EXCESS = _C(INPUT_SHIFT), _C(EXCESS), _C(1 << (EXCESS - 1))
+
+
+@triton.jit
+def _key_of(row, number: tl.constexpr):
+    """Return the key of this step of driver ``number``, as `mpgd.noise.counter_hash` makes it."""
+    return step_key(driver_key(tl.load(row + _KEY), number), tl.load(row + _STEP))
+
+
+@triton.jit
+def _number(head, place: tl.constexpr):
+    return tl.load(head + place).to(tl.int32).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def _own_term(head, row, at, inside, table, which: tl.constexpr, number: tl.constexpr):
+    """Return strength times v of one driver, and advance its words in place."""
+    words = tl.load(row + _ORBIT + number).to(tl.pointer_type(tl.int32)) + at
+    rule = head + _RULES + 3 * which
+    value, new = advanced(
+        tl.load(words, mask=inside, other=0),
+        at + tl.load(row + _OFFSET),
+        _key_of(row, number),
+        table,
+        rule,
+        _number(head, _VALUES + 2 * which),
+        _number(head, _VALUES + 1 + 2 * which),
+        inside,
+    )
+    tl.store(words, new, mask=inside)
+    return value
+
+
+@triton.jit
+def _normal_term(head, row, at, inside, table, which: tl.constexpr, number: tl.constexpr):
+    """Return strength times a normal number, see `mpgd.noise.memoryless`."""
+    index = at + tl.load(row + _OFFSET)
+    h = hash_element(index, _key_of(row, number), 0)
+    z = looked_up(table, ((h >> _NORMAL_SHIFT) & _INPUT_MASK) | 1, inside)
+    q = (z + _HALF_EXCESS) >> _EXCESS
+    return tl.where(h < 0, -q, q).to(tl.int32).to(tl.float32) * _number(head, _VALUES + 2 * which)
+
+
+@triton.jit
+def _term(
+    head,
+    row,
+    at,
+    inside,
+    table,
+    which: tl.constexpr,
+    twins: tl.constexpr,
+    is_normal: tl.constexpr,
+):
+    """Return the term of driver ``which``, less its twin's."""
+    if is_normal:
+        value = _normal_term(head, row, at, inside, table, which, which)
+        if twins:
+            value = value - _normal_term(head, row, at, inside, table, which, which + 2)
+    else:
+        value = _own_term(head, row, at, inside, table, which, which)
+        if twins:
+            value = value - _own_term(head, row, at, inside, table, which, which + 2)
+    return value
+
+
+@triton.jit
+def _float32(x, kind: tl.constexpr):
+    """Return loaded elements as float32, exactly."""
+    if kind == tl.bfloat16:
+        number = (x.to(tl.int32) << 16).to(tl.float32, bitcast=True)
+    else:
+        number = x.to(tl.float32)
+    return number
+
+
+@triton.jit
+def _rounded(x, kind: tl.constexpr):
+    """Return float32 numbers rounded to nearest, ties to even, as they are stored.
+
+    Triton leaves it to the device how a float32 becomes a bfloat16, and its interpreter cuts off.
+    So this is done on the bits: half of the last place is added, less one where that place is even.
+    """
+    if kind == tl.bfloat16:
+        bits = x.to(tl.int32, bitcast=True)
+        half = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+        stored = tl.where(x == x, half, 0x7FC0).to(tl.int16)  # a NaN must not round to infinity
+    else:
+        stored = x.to(kind)
+    return stored
+
+
+@triton.jit
+def displace_rows(
+    head,
+    places,
+    table0,
+    table1,
+    kind: tl.constexpr,
+    has_shared: tl.constexpr,
+    draws_m: tl.constexpr,
+    draws_n: tl.constexpr,
+    twins: tl.constexpr,
+    normal_m: tl.constexpr,
+    normal_n: tl.constexpr,
+    size: tl.constexpr,
+):
+    """Displace one block of one tensor and advance its orbits.
+
+    Args:
+        head: the sheet.
+        places: (row, block of the row) of every program.
+        table0: B's table of the multiplicative driver.
+        table1: that of the additive one.
+        kind: the type of the parameters.
+        has_shared: whether one m, in the head, multiplies all elements.
+        draws_m: whether each element has a multiplicative driver of its own.
+        draws_n: whether it has an additive one.
+        twins: whether each of these has a twin.
+        normal_m: whether the multiplicative noise is normal and not chaotic.
+        normal_n: whether the additive one is.
+        size: how many elements a program works on.
+    """
+    place = places + 2 * tl.program_id(0)
+    row = head + _HEAD + _COLUMNS * tl.load(place)
+    at = tl.load(place + 1) * size + tl.arange(0, size)
+    inside = at < tl.load(row + _LENGTH)
+    stored: tl.constexpr = tl.int16 if kind == tl.bfloat16 else kind
+    x_at = tl.load(row).to(tl.pointer_type(stored)) + at
+    x = _float32(tl.load(x_at, mask=inside, other=0), kind)
+    m = _number(head, 0)
+    if draws_m:
+        m = _term(head, row, at, inside, table0, 0, twins, normal_m)
+    n = _number(head, 0)
+    if draws_n:
+        n = _term(head, row, at, inside, table1, 1, twins, normal_n)
+    if draws_m or has_shared:
+        x = x - m * x
+    if draws_n:
+        x = x + n
+    tl.store(x_at, _rounded(x, kind), mask=inside)
+
+
+def launch_rows(
+    sheet: Tensor, places: Tensor, tables: list[Tensor], dtype: torch.dtype, uses: dict[str, bool]
+) -> None:
+    """Displace all rows of a sheet in one launch; ``uses`` are the flags of `displace_rows`."""
+    with on_device(sheet):
+        displace_rows[(len(places),)](
+            sheet, places, *tables, KINDS[dtype], **uses, size=BLOCK, **OPTIONS
+        )

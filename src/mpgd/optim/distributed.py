@@ -1,0 +1,338 @@
+"""Which elements of which parameter a tensor holds, in distributed training too.
+
+The noise of an element depends on two numbers: the ordinal of its parameter in the model, and its
+flat index in the whole parameter.
+
+**Index.** On one process it is 0, 1, 2, ...; for a part of a DTensor (FSDP2, tensor parallelism) it
+follows from the placement. Other shards do not say where they are from, so it is noted.
+
+**Ordinal.** An optimizer counts the parameters it is given, which is right if it is given all of a
+model in the model's order. It is not
+
+    several optimizers for one model    each begins at 0 again
+    ZeRO                                each rank's optimizer is given other parameters
+    FSDP1                               the parameters are parts of the model's, made flat
+
+`number_parameters` says it once, for all optimizers. ZeRO's order is found without it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate, chain, pairwise
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+from torch.utils.weak import WeakIdKeyDictionary
+
+
+@dataclass(frozen=True)
+class Place:
+    """The local part of a parameter: its shape, and its elements' places in the whole.
+
+    Attributes:
+        shape: the shape of the local part; a complex element counts as two real ones.
+        offset: the first element's flat index, if the part is contiguous in the whole.
+        strides: the whole tensor's strides, and
+        corner: the index of the part's first element, otherwise.
+    """
+
+    shape: tuple[int, ...]
+    offset: int | None = 0
+    strides: tuple[int, ...] = ()
+    corner: tuple[int, ...] = ()
+
+    def index(self, device: torch.device, part: slice | None = None) -> Tensor | None:
+        """Return the flat index of every element, or None where that is 0, 1, 2, ...
+
+        With ``part``, the index of these elements only.
+        """
+        if part is None and self.offset == 0:
+            return None
+        if part is None:
+            whole = slice(0, torch.Size(self.shape).numel())
+            return self._index(device, whole).view(self.shape)
+        return self._index(device, part)
+
+    def _index(self, device: torch.device, part: slice) -> Tensor:
+        here = torch.arange(part.start, part.stop, device=device)
+        if self.offset is not None:
+            return here + self.offset
+        total = torch.zeros_like(here)
+        for size, stride, first in zip(
+            reversed(self.shape), reversed(self.strides), reversed(self.corner), strict=True
+        ):
+            total += (here % size + first) * stride
+            here = here // size
+        return total
+
+
+def joined_index(places: Sequence[Place], device: torch.device) -> Tensor:
+    """Return the flat index of every element of several parts, one part after the other.
+
+    Examples:
+        >>> joined_index([Place((2,)), Place((), 7), Place((0,)), Place((3,))], torch.device("cpu"))
+        tensor([0, 1, 7, 0, 1, 2])
+    """
+    sizes = [torch.Size(place.shape).numel() for place in places]
+    offsets = [place.offset for place in places if place.offset is not None]
+    if len(offsets) < len(places):
+        pairs = zip(places, sizes, strict=True)
+        return torch.cat([place._index(device, slice(0, size)) for place, size in pairs])
+    firsts = accumulate(sizes[:-1], initial=0)
+    shifts = [offset - first for offset, first in zip(offsets, firsts, strict=True)]
+    return torch.arange(sum(sizes), device=device) + per_element(
+        torch.tensor(shifts, dtype=torch.int64, device="cpu"), sizes, device
+    )
+
+
+def per_element(values: Tensor, sizes: Sequence[int], device: torch.device) -> Tensor:
+    """Return the value of its part for every element of several parts.
+
+    Examples:
+        >>> per_element(torch.tensor([5, 6, 7]), [2, 0, 1], torch.device("cpu"))
+        tensor([5, 5, 7])
+    """
+    counts = torch.tensor(sizes, dtype=torch.int64, device="cpu").to(device)
+    return torch.repeat_interleave(values.to(device), counts, output_size=sum(sizes))
+
+
+# Where parts of parameters that do not say it themselves begin: an attribute of the parameter,
+# which torch.compile understands, and whether there is any, so that others cost nothing.
+OFFSET: Final = "_mpgd_offset"
+_noted: list[int] = []
+
+
+def note_offset(parameter: Tensor, offset: int) -> None:
+    """Note the flat index of a parameter's first element in the tensor it is a part of."""
+    setattr(parameter, OFFSET, offset)
+    _noted[:] = [1]
+
+
+def offset_of(parameter: Tensor) -> int:
+    """Return what was noted of a parameter, else 0."""
+    return getattr(parameter, OFFSET, 0) if _noted else 0
+
+
+def is_sharded(tensor: Tensor) -> bool:
+    """Return whether ``tensor`` is a DTensor, without importing torch.distributed for others."""
+    if type(tensor) is Tensor or type(tensor) is nn.Parameter:
+        return False
+    sharded = sys.modules.get("torch.distributed.tensor")
+    return sharded is not None and isinstance(tensor, sharded.DTensor)
+
+
+def local(tensor: Tensor) -> Tensor:
+    """Return the local part of a tensor, with complex numbers as pairs; it shares memory."""
+    part: Tensor = tensor.to_local() if is_sharded(tensor) else tensor  # type: ignore[attr-defined]
+    return torch.view_as_real(part.resolve_conj()) if part.is_complex() else part
+
+
+def place_of(parameter: Tensor) -> Place:
+    """Return the place of a parameter's local part."""
+    pairs = (2,) if parameter.is_complex() else ()
+    if not is_sharded(parameter):
+        return Place((*parameter.shape, *pairs), offset_of(parameter) * (2 if pairs else 1))
+    mesh, placements = parameter.device_mesh, tuple(parameter.placements)  # type: ignore[attr-defined]
+    return _place_in(tuple(parameter.shape), pairs, mesh, placements)
+
+
+@lru_cache(maxsize=4096)
+def _place_in(shape: tuple[int, ...], pairs: tuple[int, ...], mesh: Any, placements: Any) -> Place:
+    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+
+    local_shape, corner = compute_local_shape_and_global_offset(shape, mesh, placements)
+    part, whole = (*local_shape, *pairs), (*shape, *pairs)
+    corner = (*corner, *(0 for _ in pairs))
+    strides = tuple(torch.Size(whole[axis + 1 :]).numel() for axis in range(len(whole)))
+    first = sum(c * s for c, s in zip(corner, strides, strict=True))
+    rows = all(a == b for a, b in zip(part[1:], whole[1:], strict=True))
+    return Place(part, first if rows else None, strides, corner)
+
+
+def like(parameter: Tensor, part: Tensor) -> Tensor:
+    """Return ``part`` with the parameter's sharding: a DTensor if the parameter is one."""
+    if not is_sharded(parameter):
+        return part
+    from torch.distributed.tensor import DTensor
+
+    shape = torch.Size((*parameter.shape, *((2,) if parameter.is_complex() else ())))
+    strides = tuple(torch.Size(shape[axis + 1 :]).numel() for axis in range(len(shape)))
+    mesh, placements = parameter.device_mesh, parameter.placements  # type: ignore[attr-defined]
+    return DTensor.from_local(part, mesh, placements, run_check=False, shape=shape, stride=strides)
+
+
+def are_overlapping(params: Sequence[Tensor]) -> bool:
+    """Return whether two of some parameters share memory, as tied ones do.
+
+    The answer is remembered for the addresses and lengths, which seldom change.
+    """
+    plain = [p for p in params if type(p) is nn.Parameter or type(p) is Tensor]
+    return _do_overlap(tuple([p.data_ptr() for p in plain]), tuple([p.nbytes for p in plain]))
+
+
+@lru_cache(maxsize=256)
+def _do_overlap(addresses: tuple[int, ...], lengths: tuple[int, ...]) -> bool:
+    ends = sorted((a, a + n) for a, n in zip(addresses, lengths, strict=True) if n)
+    return any(left[1] > right[0] for left, right in pairwise(ends))
+
+
+def meets(x: Tensor, gradient: Tensor) -> bool:
+    """Return whether a gradient shares a part of its parameter's memory; all of it is allowed."""
+    distance = gradient.data_ptr() - x.data_ptr()
+    if not distance or not -gradient.nbytes < distance < x.nbytes:
+        return False
+    return x.is_contiguous() and gradient.is_contiguous()
+
+
+def refuse_gradients(params: Iterable[Tensor]) -> None:
+    """Raise on a gradient that no step can be taken with, before anything is changed."""
+    for p in params:
+        g = p.grad
+        if g is None:
+            continue
+        if p.dtype.itemsize == 1 or not (p.is_floating_point() or p.is_complex()):
+            raise RuntimeError(f"a parameter of {p.dtype} cannot take a step, but has a gradient")
+        if g.layout is not torch.strided:
+            raise RuntimeError(
+                f"gradients must be dense (torch.strided), got layout {g.layout} "
+                f"for a parameter of shape {tuple(p.shape)}"
+            )
+        if type(g) is Tensor and meets(p, g):  # torch.optim.SGD refuses that too
+            raise RuntimeError(
+                f"the gradient of a parameter of shape {tuple(p.shape)} must not lie in a part of "
+                "the parameter's memory: clone() it"
+            )
+
+
+# Ordinals. --------------------------------------------------------------------------------
+
+NUMBERED: Final = WeakIdKeyDictionary()  # parameter -> ordinal, as long as the parameter lives
+WRAPPERS: Final = ("_fsdp_wrapped_module.", "module.")  # what FSDP1 and DDP put into names
+FLAT: Final = "_flat_param"
+
+
+def number_parameters(model: nn.Module, order: Iterable[str] | None = None) -> None:
+    """Number the parameters of a model, so that each keeps its noise in whatever optimizer it is.
+
+    Call it before optimizers are made; under FSDP1, on the wrapped model. Then two optimizers
+    that share a model give no two tensors the same noise, and what they give is that of one
+    optimizer for the whole model. So it is for the shards of FSDP1 with ``use_orig_params=True``,
+    and of flat parameters that hold one tensor each.
+
+    Args:
+        model: whose parameters.
+        order: all their names, in the order of the model on one process; by default that of
+            ``model.named_parameters()``.
+
+    Examples:
+        >>> from mpgd import MPGD
+        >>> model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+        >>> number_parameters(model)
+        >>> first, last = (MPGD(layer.parameters(), sigma=0.1) for layer in model)
+        >>> [int(each.state_dict()["state"][0]["ordinal"]) for each in (first, last)]
+        [0, 2]
+    """
+    found = list(_named(model))
+    names = list(order) if order is not None else [name for name, _, _ in found]
+    ordinals = {name: ordinal for ordinal, name in enumerate(names)}
+    for name, _, _ in found:
+        if name not in ordinals:
+            raise ValueError(f"order must name every parameter, got none called {name!r}")
+    for name, parameter, offset in found:
+        NUMBERED[parameter] = ordinals[name]
+        if offset:
+            note_offset(parameter, offset)
+
+
+def ordinals_of(parameters: Sequence[Tensor]) -> Sequence[int]:
+    """Return the ordinals of an optimizer's parameters: their numbers, or 0, 1, 2, ..."""
+    if not NUMBERED:
+        for parameter in parameters:
+            _refuse_flat(parameter)
+        return range(len(parameters))
+    known = [NUMBERED.get(p) for p in parameters]  # type: ignore[no-untyped-call]
+    for parameter, number in zip(parameters, known, strict=True):
+        if number is None:
+            _refuse_flat(parameter)
+    numbered = [number for number in known if number is not None]
+    if not numbered:
+        return range(len(parameters))
+    if len(numbered) < len(known):
+        raise ValueError(
+            f"all parameters of an optimizer must be numbered or none, got {len(numbered)} of "
+            f"{len(known)}: call number_parameters again on the whole model"
+        )
+    return numbered
+
+
+def number_partition() -> None:
+    """Number the parameters of the ZeRO optimizer that is making its local part, if one is.
+
+    It hands its class the parameters of one rank, sorted by size. Only the object whose method is
+    running knows the others.
+    """
+    zero = sys.modules.get("torch.distributed.optim.zero_redundancy_optimizer")
+    if zero is None:
+        return
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        owner = frame.f_locals.get("self")
+        if isinstance(owner, zero.ZeroRedundancyOptimizer):
+            every = chain.from_iterable(group["params"] for group in owner.param_groups)
+            for ordinal, parameter in enumerate(every):
+                if parameter not in NUMBERED:
+                    NUMBERED[parameter] = ordinal
+            return
+        frame = frame.f_back
+
+
+def _named(model: nn.Module) -> Iterable[tuple[str, Tensor, int]]:
+    """Yield (name, parameter, offset in the whole) of all parameters of a model."""
+    shards = _shards(model)
+    for name, parameter in model.named_parameters():
+        for wrapper in WRAPPERS:
+            name = name.replace(wrapper, "")
+        if name.endswith(FLAT):
+            name = name.removesuffix(FLAT) + parameter._fqns[0]  # type: ignore[attr-defined]
+        yield name, parameter, shards.get(id(parameter), 0)
+
+
+def _shards(model: nn.Module) -> dict[int, int]:
+    """Return the first element's index of every shard that FSDP1 made, by the shard's id."""
+    if "torch.distributed.fsdp" not in sys.modules:
+        return {}
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    found = {}
+    for module in model.modules():
+        handle = module._handle if isinstance(module, FullyShardedDataParallel) else None
+        if handle is not None and handle.uses_sharded_strategy:
+            flat: Any = handle.flat_param
+            parts = flat._params if handle._use_orig_params else [flat]
+            _refuse_mixed(flat, parts)
+            for part, info in zip(parts, flat._shard_param_infos, strict=True):
+                found[id(part)] = info.intra_param_start_idx or 0
+    return found
+
+
+def _refuse_mixed(flat: Any, parts: Sequence[Tensor]) -> None:
+    if len(parts) != len(flat._shard_param_infos):
+        raise ValueError(
+            f"a flat parameter of FSDP1 holds {len(flat._shard_param_infos)} tensors "
+            f"({', '.join(flat._fqns)}) and cannot give each its own noise: wrap the model "
+            "with use_orig_params=True"
+        )
+
+
+def _refuse_flat(parameter: Tensor) -> None:
+    if getattr(parameter, "_fsdp_flattened", False):
+        raise ValueError(
+            f"a parameter of FSDP1 of shape {tuple(parameter.shape)} does not say which part of "
+            "which tensor it is: call mpgd.optim.number_parameters(model) on the wrapped model "
+            "before the optimizer is made, or use FSDP2 (fully_shard)"
+        )

@@ -1,0 +1,396 @@
+"""The functions of a perturbed optimizer: displace first, then take the inner class's own step.
+
+The gradient lies in ``p.grad`` before a step, so the perturbation can come first:
+
+    x <- (x - m x) + n         m = mu eta^gamma1 v1,   n = sigma eta^gamma2 v2
+    x <- the inner optimizer's step from there
+
+For SGD that is equation (8) of the paper to rounding, momentum included, since the buffer sees only
+gradients. Weight decay acts on the displaced x, which changes the noise by a factor 1 - lr * wd.
+
+`mpgd.optim.perturbed` puts these functions *into* a direct subclass of the inner class, not among
+its bases. Another base would change the memory layout, and Python would then refuse to set the
+class of an object that is there: so it is for every optimizer whose base inherits from ABC.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from abc import ABC
+from collections import OrderedDict
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar, Final
+
+import torch
+from torch import Tensor
+from torch._compile import _disable_dynamo
+from torch.optim import Optimizer
+
+from mpgd.noise.counter_hash import make_key
+from mpgd.noise.driver import outside_modes
+from mpgd.noise.force import overridden
+from mpgd.optim import buckets, checkpoint, entries, rounding
+from mpgd.optim.closures import EvaluatedClosure
+from mpgd.optim.diagnostics import UpdateProbe, level_of_user, warn_if_large, warn_if_silent
+from mpgd.optim.displacement import displace, next_shared, traced
+from mpgd.optim.displacement.target import Target
+from mpgd.optim.distributed import local, number_partition, place_of, refuse_gradients
+from mpgd.optim.groups import resolve_strength
+from mpgd.optim.settings import (
+    NAMES,
+    PREFIX,
+    Keywords,
+    Settings,
+    SettingsCache,
+    check_keywords,
+    check_learning_rate,
+    refuse_unknown,
+)
+from mpgd.optim.state import State, check_orbits, ensure_states, follow_replaced, is_complete
+
+STATE_HOOKS: Final = tuple(
+    f"_optimizer_{which}_{when}_hooks"
+    for which in ("state_dict", "load_state_dict")
+    for when in ("pre", "post")
+)
+_HOOKED: Final = Optimizer.profile_hook_step(lambda self: None).__code__  # of a step with hooks
+SAME_NOISE: Final = (
+    "two optimizers have the same seed, and so give different tensors the same noise: give one of "
+    'them a stream of its own, seed=(0, "critic"), or number the parameters of the model that '
+    "they share by mpgd.optim.number_parameters"
+)
+
+
+class Perturbed(ABC):
+    """What a perturbed optimizer has beside its inner class.
+
+    Every perturbed optimizer is an instance of it: ``isinstance(optimizer, Perturbed)``.
+    """
+
+    _inner: ClassVar[Any]  # the class whose step is perturbed
+    _bare: ClassVar[Callable[..., Any] | None] = None  # torch's own step, without any wrapper
+    _prefix: ClassVar[str] = PREFIX
+    param_groups: list[dict[str, Any]]
+    state: Any
+    _displaced: dict[int, Settings]  # of each group, at its last compiled step
+
+    # Construction ------------------------------------------------------------------------------
+
+    def _begin(self, keywords: dict[str, Any]) -> None:
+        """Take the keywords up; if one is wrong, the groups are as they were."""
+        number_partition()
+        strength = {name: keywords.pop(name, None) for name in ("strength", "steps")}
+        self._keywords = Keywords(**keywords)
+        self._orbits: dict[Tensor, State] = {}
+        self._rounding = rounding.Rounding()
+        self._renew()
+        before = [dict(group) for group in self.param_groups]
+        try:
+            recipe = resolve_strength(self.param_groups, self._keywords, self._prefix, **strength)
+            for group in self.param_groups:
+                self._settle(group)
+            settings = self._fit()
+            self._displaced = dict(enumerate(settings))
+            warn_if_silent(self.param_groups, self._prefix)
+            self._warn_of_same_noise(settings)
+            self._warn_if_large(settings, recipe)
+        except Exception:
+            for group, old in zip(self.param_groups, before, strict=True):
+                group.clear()
+                group.update(old)
+            raise
+
+    def _renew(self) -> None:
+        """Set up what no copy keeps."""
+        self._unshown: list[Tensor] = []  # parameters whose drivers `state` does not show yet
+        self._marks: dict[Tensor, Any] = {}  # by which an entry of `state` is known to be ours
+        params = [p for group in self.param_groups for p in group["params"]]
+        self._known = [weakref.ref(p) for p in params]  # at the last look
+        self._names = {self._prefix + name for name in NAMES}
+        self._keys: dict[Tensor, tuple[int, int, int]] = {}  # seed, ordinal and their hash
+        self._displaced = {}
+        self._rounded: set[int] = set()  # groups with float32 states of half parameters
+        self._workspace: buckets.Workspace | None = None
+        self._is_separable: bool | None = None  # whether tensors may be stepped one by one
+        self._probe = UpdateProbe()
+        for name in STATE_HOOKS:  # an optimizer around another may never have made them
+            if name not in self.__dict__:
+                setattr(self, name, OrderedDict())
+        self._cache = SettingsCache(self._prefix)
+        self._number = traced.register(self)  # type: ignore[arg-type]
+        self._patch_step_function()  # type: ignore[attr-defined]
+
+    def _settle(self, group: dict[str, Any]) -> None:
+        """Write a group's checked keywords into it; those it lacks are the optimizer's."""
+        if "lr" not in group:
+            raise ValueError(
+                f"every group needs an 'lr' to scale the perturbation, got {sorted(group)}"
+            )
+        check_learning_rate(group["lr"])
+        for flag in ("capturable", "differentiable"):
+            if group.get(flag):
+                raise ValueError(
+                    f"{flag} must be False in a perturbed optimizer: a step happens in place, "
+                    "outside autograd, and a captured graph would repeat the noise of one step"
+                )
+        mine = [str(n).removeprefix(PREFIX) for n in group if str(n).startswith(PREFIX)]
+        refuse_unknown(mine, NAMES, PREFIX)
+        own = {n: group[self._prefix + n] for n in NAMES if self._prefix + n in group}
+        plain = check_keywords(overridden(vars(self._keywords), own))
+        group.update({self._prefix + name: value for name, value in plain.items()})
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add a group; the orbits of the others are left alone."""
+        if "_keywords" not in self.__dict__:  # the inner class is being made
+            self._inner.add_param_group(self, param_group)
+            return
+        number_partition()
+        self._fit()  # a group that was taken out before must not be taken for replaced by this one
+        self._inner.add_param_group(self, param_group)
+        try:
+            self._settle(self.param_groups[-1])
+            settings = self._fit()
+        except Exception:
+            for p in self.param_groups.pop()["params"]:
+                self._orbits.pop(p, None)
+            raise
+        self._warn_if_large(settings)
+
+    def _warn_if_large(self, settings: list[Settings], recipe: Container[int] = ()) -> None:
+        pairs = enumerate(zip(self.param_groups, settings, strict=True))
+        any(warn_if_large(k, *pair, self._prefix, k in recipe) for k, pair in pairs)
+
+    def _warn_of_same_noise(self, settings: list[Settings]) -> None:
+        """Warn if another optimizer that has not stepped yet gives other tensors the same noise."""
+        pairs = zip(self.param_groups, settings, strict=True)
+        mine = {self._key_of(p, s): p for g, s in pairs if s.is_perturbed for p in g["params"]}
+        others: list[Any] = list(traced.OPTIMIZERS.values())
+        for other in others:
+            if other is self or not isinstance(other, Perturbed) or other._has_stepped():
+                continue
+            if any(mine.get(key, p) is not p for p, (_, _, key) in other._keys.items()):
+                warnings.warn(SAME_NOISE, UserWarning, stacklevel=level_of_user())
+                return
+
+    def _has_stepped(self) -> bool:
+        steps = [state["step"] for state in self._orbits.values() if "step" in state]
+        with outside_modes():  # a fake tensor's value is not known
+            return any(int(step) for step in steps if type(step) is Tensor)
+
+    # What must be there before a step --------------------------------------------------------
+
+    @_disable_dynamo
+    def _fit(self) -> list[Settings]:
+        """Return the settings of all groups, and make the drivers that they need."""
+        entries.adopt_foreign(self)
+        for group in self.param_groups:
+            if not self._names <= group.keys():  # it came past `add_param_group`, or lost some
+                self._settle(group)
+        settings = [self._cache.of(k, group) for k, group in enumerate(self.param_groups)]
+        every = [p for group in self.param_groups for p in group["params"]]
+        for old, new in follow_replaced([known() for known in self._known], every, self._orbits):
+            values = self.state.pop(old, None)  # torch's state_dict fails on one in no group
+            if values is not None and type(old) is type(new) and old.shape == new.shape:
+                self.state[new] = values
+        self._known = [weakref.ref(p) for p in every]
+        ensure_states(list(zip(self.param_groups, settings, strict=True)), self._orbits)
+        self._cache.has_changed = False
+        present = set(every)
+        self._unshown = [p for p in self._orbits if p in present]
+        entries.hide(self, self._orbits.keys() - present)
+        entries.show(self, stepped=False)
+        return settings
+
+    def _ready(self) -> list[Settings]:
+        """Return the settings of all groups; nothing has moved yet, and what is wrong raises."""
+        groups = self.param_groups
+        if entries.has_foreign(self) or not all([self._names <= g.keys() for g in groups]):
+            self._fit()
+        settings = [self._cache.of(k, group) for k, group in enumerate(groups)]
+        pairs = list(zip(groups, settings, strict=True))
+        complete = [is_complete(group, s, self._orbits) for group, s in pairs]
+        if self._cache.has_changed or not all(complete):
+            settings = self._fit()
+        for group, each in pairs:
+            if each.is_perturbed:
+                check_learning_rate(group["lr"])
+                params = group["params"]
+                check_orbits(params, [self._orbits[p] for p in params], each)
+        return settings
+
+    # The step ----------------------------------------------------------------------------------
+
+    def step(self, closure: Callable[[], Any] | None = None, *args: Any, **kwargs: Any) -> Any:
+        """Perturb the parameters that have a gradient, then take the inner optimizer's step.
+
+        A closure is evaluated once before anything moves. What can be refused is refused before a
+        parameter is touched; an error of the inner step leaves the parameters perturbed.
+        """
+        if torch.compiler.is_compiling():
+            return traced.step(self, closure)
+        self._opt_called = True  # what a scheduler wants to know
+        settings = self._ready()
+        if closure is not None:
+            closure = EvaluatedClosure(closure, self.param_groups)
+        if closure is not None or args:
+            args = (closure, *args)
+        for group, each in zip(self.param_groups, settings, strict=True):
+            if each.is_perturbed:
+                refuse_gradients(group["params"])
+        if rounding.is_needed(self, settings):
+            loss = rounding.step(self, settings, *args, **kwargs)
+        else:
+            waiting = self._displace(settings)
+            self._probe.note(self.param_groups)
+            if closure is not None:
+                closure.note()
+            loss = self._inner_step(*args, **kwargs)
+            self._probe.measure(self.param_groups)
+            for x, shift in waiting:
+                x.add_(shift)
+        if self._unshown:
+            entries.show(self, stepped=True)
+        return loss
+
+    def _inner_step(self, *args: Any, **kwargs: Any) -> Any:
+        """Take the inner step without its hooks: those of this object have run."""
+        function: Any = self._inner.step
+        if getattr(function, "__code__", None) is _HOOKED:
+            function = function.__wrapped__
+        return function(self, *args, **kwargs)
+
+    @torch.no_grad()
+    def _displace(self, settings: list[Settings]) -> list[tuple[Tensor, Tensor]]:
+        """Displace the parameters; return (x, shift) of those that wait for the inner step.
+
+        Where gradients have a graph, it may differentiate them again, at the x they belong to.
+        """
+        waiting: list[tuple[Tensor, Tensor]] = []
+        for group, each in zip(self.param_groups, settings, strict=True):
+            eta = float(group["lr"])
+            if each.is_perturbed and group["params"] and eta:  # at lr 0 the orbits wait
+                params = [p for p in group["params"] if p.grad is not None]
+                m = next_shared(self._orbits[group["params"][0]], each)
+                copies = {p: local(p).detach().clone() for p in params if p.grad.requires_grad}
+                displace([self._target(p, each, copies.get(p)) for p in params], each, eta, m)
+                self.count_steps(params)
+                waiting += [(local(p).detach(), x - local(p)) for p, x in copies.items()]
+        return waiting
+
+    def _target(self, p: Tensor, settings: Settings, x: Tensor | None = None) -> Target:
+        """Return a parameter, or ``x`` that stands for it, as the displacement sees it."""
+        state = self._orbits[p]
+        orbits = {number: local(state[name]) for name, _, number in settings.orbits}
+        part, step = local(p) if x is None else x, state["step"].item()
+        return Target(part, place_of(p), self._key_of(p, settings), step, orbits)
+
+    def _key_of(self, p: Tensor, settings: Settings) -> int:
+        """Return the hash of (seed, ordinal)."""
+        known = self._keys.get(p)
+        ordinal = int(self._orbits[p]["ordinal"]) if known is None else known[1]
+        if known is None or known[0] != settings.seed:
+            known = (settings.seed, ordinal, make_key(settings.seed, ordinal))
+            self._keys[p] = known
+        return known[2]
+
+    def count_steps(self, params: list[Tensor]) -> None:
+        """Add 1 to the steps of some parameters."""
+        if params:
+            torch._foreach_add_([self._orbits[p]["step"] for p in params], 1)
+
+    @_disable_dynamo
+    def _untraced_step(self, closure: Callable[[], Any] | None) -> Any:
+        """Take a step outside a compiler's graph: stochastic rounding replaces the parameters."""
+        return Perturbed.step(self, closure)
+
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        """False, whatever the inner class says: a scaler must unscale and skip before we move."""
+        return False
+
+    @_step_supports_amp_scaling.setter
+    def _step_supports_amp_scaling(self, value: bool) -> None:
+        del value  # the inner class sets it
+
+    # Copies and checkpoints ----------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        own = {name: getattr(self, name) for name in ("_keywords", "_orbits", "_rounding")}
+        return {**self._inner.__getstate__(self), **own}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._inner.__setstate__(self, state)
+        if "_orbits" in state:  # a copy or a pickle; torch's load comes here with less
+            self._renew()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if type(self) is CLASSES.get(self._inner):
+            return _new_instance, (self._inner,), self.__getstate__()
+        return self._inner.__reduce_ex__(self, protocol)
+
+    @contextmanager
+    def _without_hooks(self, *names: str) -> Iterator[list[list[Any]]]:
+        """Let the user's hooks of some kinds wait: they are to see the whole state dict."""
+        kept = [getattr(self, name) for name in names]
+        for name in names:
+            setattr(self, name, OrderedDict())
+        try:
+            yield [list(hooks.values()) for hooks in kept]
+        finally:
+            for name, hooks in zip(names, kept, strict=True):
+                setattr(self, name, hooks)
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Return the inner optimizer's state dict with the drivers in it, under the prefix."""
+        self._fit()
+        with self._without_hooks(STATE_HOOKS[1]) as (hooks,):
+            inner = self._inner.state_dict(self, *args, **kwargs)
+            packed = checkpoint.merge(inner, self.param_groups, self._orbits, self._prefix)
+        for hook in hooks:
+            packed = hook(self, packed) or packed
+        return packed
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load both states; the orbits keep their bits, and nothing changes if they do not fit.
+
+        A plain checkpoint of the inner optimizer loads too, and leaves the drivers as they are.
+        """
+        self._fit()
+        groups, prefix = self.param_groups, self._prefix
+        own_keywords = [{n: group[prefix + n] for n in NAMES} for group in groups]
+        given = checkpoint.as_mapping(state_dict)
+        before = self.state, self.param_groups
+        with self._without_hooks(*STATE_HOOKS[2:]) as (first, last):
+            for hook in first:
+                given = hook(self, given) or given
+            plain, own = checkpoint.split(given, prefix)
+            keywords, orbits = checkpoint.checked(own, groups, own_keywords)
+            try:
+                self._inner.load_state_dict(self, plain)
+                rounding.restore_dtypes(self, plain, keywords or own_keywords)
+            except Exception:
+                self.state, self.param_groups = before
+                raise
+            for group, values in zip(self.param_groups, keywords or own_keywords, strict=True):
+                group.update({prefix + name: value for name, value in values.items()})
+            if orbits is not None:
+                self._orbits, self._keys = orbits, {}
+            self._rounded = set()
+            self._unshown = list(self._orbits)
+            entries.show(self, stepped=False)
+        for hook in last:
+            hook(self)
+
+
+Perturbed.step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]  # no scheduler wraps ours
+CLASSES: Final[dict[type, type]] = {}  # inner class: the subclass that `perturbed` made
+
+
+def _new_instance(inner: type[Optimizer]) -> Any:
+    """Return an empty perturbed optimizer, which a pickle fills."""
+    from mpgd.optim.perturbed import perturbed
+
+    kind = perturbed(inner)
+    return kind.__new__(kind)

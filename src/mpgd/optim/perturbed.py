@@ -1,0 +1,266 @@
+"""A perturbation in front of any torch optimizer.
+
+    perturbed(AdamW)                a subclass of AdamW whose steps are perturbed
+    perturb(optimizer, ...)         the same object, now of that class
+    stochastic_rounding(optimizer)  the same, with rounded steps in place of perturbed ones
+
+`mpgd.optim.mechanism` has the functions that the subclass gets.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import reduce
+from importlib import import_module
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from mpgd.noise.half_rounding import is_half
+from mpgd.optim import rounding
+from mpgd.optim.distributed import refuse_gradients
+from mpgd.optim.mechanism import CLASSES, Perturbed
+from mpgd.optim.settings import NAMES, Keywords, Seed, refuse_unknown
+
+BEGINNING: Final = "Perturbed"  # of the names of made classes
+RECIPE: Final = ("strength", "steps")
+KEYWORDS: Final = (*RECIPE, *NAMES)
+
+
+def perturbed(inner: type[Optimizer], /) -> Any:
+    """Return the subclass of an optimizer's class whose steps are perturbed.
+
+    For clients that build an optimizer by its class: the Trainer of transformers, LightningCLI,
+    configurations. It takes the arguments of ``inner`` and the keywords of `mpgd.perturb`. Where
+    both have a keyword of one name, it is the inner one's, and the perturbation's are given as a
+    dictionary, ``perturbation={...}``. The same inner class always gives the same class.
+
+    Examples:
+        >>> PerturbedAdamW = perturbed(torch.optim.AdamW)
+        >>> optimizer = PerturbedAdamW([torch.nn.Parameter(torch.ones(2))], lr=1e-3, force=0.1)
+        >>> isinstance(optimizer, torch.optim.AdamW), PerturbedAdamW.__name__
+        (True, 'PerturbedAdamW')
+    """
+    if inner in CLASSES:
+        return CLASSES[inner]
+    if not (isinstance(inner, type) and issubclass(inner, Optimizer)):
+        raise TypeError(f"inner must be a class of torch optimizers, got {inner!r}")
+    if issubclass(inner, Perturbed):
+        raise ValueError(f"inner is {inner.__name__}, which is perturbed already")
+    theirs = inspect.signature(inner).parameters
+    mine = [name for name in KEYWORDS if name not in theirs]
+    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in theirs.values())
+
+    def start(
+        self: Any, *given: Any, perturbation: dict[str, Any] | None = None, **keywords: Any
+    ) -> None:
+        own = {name: keywords.pop(name) for name in mine if name in keywords}
+        refuse_unknown(perturbation or {}, KEYWORDS)
+        if not takes_any:
+            refuse_unknown(keywords, (*theirs, *mine, "perturbation"), what=type(self).__name__)
+        if twice := own.keys() & (perturbation or {}).keys():
+            raise TypeError(f"{sorted(twice)} are given twice")
+        inner.__init__(self, *given, **keywords)
+        self._begin(own | (perturbation or {}))
+
+    parameter = inspect.Parameter
+    variable = (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    listed = [p.replace(annotation=parameter.empty) for p in theirs.values()]
+    listed = [p for p in listed if p.kind not in variable]
+    defaults = vars(Keywords()) | dict.fromkeys(RECIPE)
+    listed += [parameter(n, parameter.KEYWORD_ONLY, default=defaults[n]) for n in mine]
+    listed += [parameter("perturbation", parameter.KEYWORD_ONLY, default=None)]
+    own = [parameter("self", parameter.POSITIONAL_ONLY), *listed]
+    start.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
+    is_torchs = inner.__module__.startswith("torch.optim.")
+    place = "" if is_torchs else "@" + inner.__module__
+    where = f"{BEGINNING}{inner.__qualname__}{place}".replace(".", "/")  # what pickles look up
+    members: dict[str, Any] = {
+        "__init__": start,
+        "_bare": staticmethod(inspect.unwrap(inner.step)) if is_torchs else None,
+        "__module__": "mpgd.optim",
+        "__qualname__": where,
+        "__doc__": f"`{inner.__name__}` whose parameters are perturbed before each step.",
+    }
+    metaclass: Any = type(inner)
+    made = install(metaclass(BEGINNING + inner.__name__, (inner,), members))
+    return CLASSES.setdefault(inner, made)
+
+
+def install(made: Any) -> Any:
+    """Put the functions of `Perturbed` into a direct subclass of an optimizer's class."""
+    made._inner = made.__bases__[0]
+    for name, member in vars(Perturbed).items():
+        is_function = callable(member) or isinstance(member, (property, staticmethod))
+        if (is_function or name in ("_prefix", "_bare")) and name not in vars(made):
+            setattr(made, name, member)
+    Perturbed.register(made)
+    return made
+
+
+def find_class(name: str) -> Any:
+    """Return the perturbed class of one of torch's optimizers, ``"PerturbedAdamW"`` say.
+
+    In pickles, ``"PerturbedLion@package/module"`` is that of another library's.
+    """
+    kind, _, place = name.removeprefix(BEGINNING).partition("@")
+    inner: Any = None
+    if name.startswith(BEGINNING):
+        home: Any = import_module(place.replace("/", ".")) if place else torch.optim
+        inner = reduce(lambda found, part: getattr(found, part, None), kind.split("/"), home)
+    if not isinstance(inner, type) or inner is Optimizer:
+        raise AttributeError(f"module 'mpgd.optim' has no attribute {name!r}")
+    return perturbed(inner)
+
+
+def perturb(
+    optimizer: Optimizer,
+    *,
+    strength: float | None = None,
+    steps: int | None = None,
+    **keywords: Any,
+) -> Any:
+    """Perturb the steps of an optimizer: the same object, of a subclass of its class.
+
+    Before each step every parameter with a gradient is displaced, x <- x - m x + n with
+    m = mu lr^gamma v1 and n = sigma lr^gamma v2; then the optimizer takes its own step. All it was
+    before it still is: an instance of its class, with its state, groups, hooks and schedulers. Its
+    checkpoints have further entries named ``perturbation.…``; a plain checkpoint of it loads too.
+
+    Args:
+        optimizer: any torch optimizer.
+        strength: how far a typical weight is pushed over the whole training, in units of the
+            weights' root mean square; 0.2 did no harm in our studies. It sets ``force`` and
+            ``stop``, and needs ``steps``.
+        steps: how many steps the training takes.
+        **keywords: of the perturbation, as `mpgd.MPGD` describes them: ``force, decay, sigma, mu,
+            gamma, beta, symmetric, noise, start, stop, seed, rounding, engine``.
+
+    Examples:
+        >>> model = torch.nn.Linear(3, 1)
+        >>> optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        >>> optimizer = perturb(optimizer, strength=0.2, steps=3000)
+        >>> isinstance(optimizer, torch.optim.AdamW)
+        True
+    """
+    if isinstance(optimizer, Perturbed):
+        raise ValueError("optimizer is perturbed already: change the settings in its groups")
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"optimizer must be a torch optimizer, got {type(optimizer).__name__}")
+    refuse_unknown(keywords, KEYWORDS)
+    kind, replaced = type(optimizer), vars(optimizer).get("step")
+    if replaced is not None and not getattr(replaced, "_wrapped_by_lr_sched", False):
+        raise ValueError("optimizer.step was replaced in this object: perturb it before that")
+    made: type = perturbed(kind)
+    try:
+        optimizer.__class__ = made
+    except TypeError as error:
+        raise TypeError(
+            f"the class of this {kind.__name__} cannot be set ({error}): build it as "
+            f"perturbed({kind.__name__})(...)"
+        ) from error
+    vars(optimizer).pop("step", None)  # a scheduler's wrapper around the old one
+    try:
+        optimizer._begin(keywords | {"strength": strength, "steps": steps})  # type: ignore[attr-defined]
+    except Exception:
+        optimizer.__class__ = kind
+        if replaced is not None:
+            optimizer.step = replaced  # type: ignore[method-assign]
+        raise
+    return optimizer
+
+
+def stochastic_rounding(
+    optimizer: Optimizer,
+    *,
+    state_dtype: torch.dtype | None = None,
+    seed: Seed = 0,
+    free_gradients: bool = False,
+) -> Any:
+    """Round the steps of bfloat16 and float16 parameters stochastically: no small step is lost.
+
+    The same object, of a subclass of its class, as with `mpgd.perturb`. Its own step works on
+    float32 stand-ins of the parameters, a bucket of about a million elements at a time, which are
+    then rounded into the parameters. The chance is a function of (seed, parameter, element, step),
+    so the bits depend neither on the bucket's size nor on the sharding, and resume from
+    `state_dict`. Parameters in full precision are stepped as ever. An optimizer that couples
+    tensors is stepped whole, and a warning says so.
+
+    Args:
+        optimizer: any torch optimizer; one that is perturbed keeps its noise and its seed.
+        state_dtype: ``torch.bfloat16`` or ``torch.float16`` keeps states of a parameter's shape,
+            such as AdamW's moments, in that type, rounded stochastically too. None: in float32.
+        seed: of the chance: a number, or (number, name).
+        free_gradients: set a gradient to None as soon as its step is taken.
+
+    Examples:
+        >>> model = torch.nn.Linear(3, 1, dtype=torch.bfloat16)
+        >>> optimizer = stochastic_rounding(torch.optim.AdamW(model.parameters(), lr=1e-3))
+        >>> model(torch.ones(5, 3, dtype=torch.bfloat16)).square().mean().backward()
+        >>> optimizer.step()
+        >>> optimizer.state[model.weight]["exp_avg"].dtype
+        torch.float32
+    """
+    if state_dtype is not None and not is_half(state_dtype):
+        raise ValueError(
+            f"state_dtype must be torch.bfloat16, torch.float16 or None, got {state_dtype}"
+        )
+    if not isinstance(optimizer, Perturbed):
+        perturb(optimizer, rounding="stochastic", seed=seed)
+    elif seed != 0:
+        raise ValueError(
+            f"optimizer is perturbed and has a seed already, got seed={seed!r}: leave it out"
+        )
+    made: Any = optimizer
+    for group in made.param_groups:
+        group[made._prefix + "rounding"] = "stochastic"
+    made._rounding = rounding.Rounding(state_dtype, free_gradients)
+    made._fit()
+    return made
+
+
+def step_in_backward(optimizer: Any) -> list[Any]:
+    """Let each parameter take its step in the backward pass, and free its gradient at once.
+
+    So the gradients of a model are never there together. There is no call of ``step``, one backward
+    pass is one step, and nothing can clip or accumulate gradients.
+
+    Args:
+        optimizer: one of torch's own, after `mpgd.stochastic_rounding` or `mpgd.perturb`.
+
+    Returns:
+        The handles of the hooks; ``handle.remove()`` takes one away.
+
+    Examples:
+        >>> model = torch.nn.Linear(3, 1, dtype=torch.bfloat16)
+        >>> optimizer = stochastic_rounding(torch.optim.AdamW(model.parameters(), lr=0.1))
+        >>> handles = step_in_backward(optimizer)
+        >>> before = model.weight.detach().clone()
+        >>> model(torch.ones(5, 3, dtype=torch.bfloat16)).square().mean().backward()
+        >>> model.weight.grad is None, torch.equal(model.weight, before)
+        (True, False)
+    """
+    if not isinstance(optimizer, Perturbed):
+        raise TypeError("optimizer must be perturbed or rounded: see mpgd.stochastic_rounding")
+    made: Any = optimizer
+    settings = made._ready()
+    if made._bare is None or any(each.shared for each in settings):
+        raise ValueError(
+            f"{made._inner.__name__} or its noise couples tensors: only torch's own optimizers, "
+            "with noises that are not shared, can step in the backward pass"
+        )
+    rounding.is_needed(made, settings)
+
+    def take_step(p: Tensor) -> None:
+        made._opt_called = True
+        settings = made._ready()
+        refuse_gradients([p])
+        groups = enumerate(made.param_groups)
+        number = next(k for k, group in groups if any(p is own for own in group["params"]))
+        rounding.step_parts(made, settings, [{number: [p]}], [None] * len(settings))
+        p.grad = None
+
+    params = [p for group in made.param_groups for p in group["params"]]
+    return [p.register_post_accumulate_grad_hook(take_step) for p in params if p.requires_grad]

@@ -1,0 +1,356 @@
+"""The drivers of a parameter: the tensors that hold them, how they start, how they are checked.
+
+A perturbed parameter has
+
+    step, ordinal              how many steps it took; its number in the model
+    multiplicative, additive   the orbits of the two drivers, if its noises have orbits,
+    ..._twin                   of their twins in the symmetric variant,
+    tables                     the fingerprint of the tables that the noises come from
+
+With a shared multiplicative driver, the first parameter of the group stores that scalar orbit and
+its own step. Independent noises have no orbit.
+
+Everything random follows from (seed, ordinal, driver number, element, step), and the seed stands
+in the group. So an orbit may be cut into shards or moved to another device without a change of its
+bits, and a changed seed changes all numbers that are drawn from then on. What would change the
+bits: another ordinal, another order of the driver numbers (0 and 1, their twins 2 and 3, rounding
+4), or a local index in the place of the whole tensor's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import torch
+from torch import Tensor
+
+from mpgd.noise.counter_hash import make_key
+from mpgd.noise.driver import Driver
+from mpgd.noise.engines import check_integers, kernel_for
+from mpgd.noise.phased import PhasedNoise
+from mpgd.noise.word import MAGNITUDE, NEGATIVE
+from mpgd.optim.distributed import (
+    is_sharded,
+    joined_index,
+    like,
+    local,
+    ordinals_of,
+    per_element,
+    place_of,
+)
+from mpgd.optim.settings import ORBITS, Settings
+
+State = MutableMapping[str, Any]
+Group = MutableMapping[str, Any]
+Groups = Sequence[tuple[Group, Settings]]
+
+SHARED: Final = 2**40  # the ordinal of shared scalar drivers
+PART: Final = 1 << 16  # elements that start in one call
+STEPS: Final = ("step", "shared_step")
+ELEMENTS: Final = tuple(f"{name}{twin}" for twin in ("", "_twin") for name in ORBITS)
+SCALARS: Final = ("shared", "shared_twin")
+ENTRIES: Final = (*STEPS, "ordinal", "tables", *ELEMENTS, *SCALARS)  # what a state may hold
+
+
+def int_scalar(value: int) -> Tensor:
+    """Return a number of a state: on the CPU, whatever torch's default device is."""
+    return torch.tensor(value, dtype=torch.int64, device="cpu")
+
+
+def orbit_name(number: int) -> str:
+    """Return the name of a driver's orbit in a parameter's state.
+
+    Examples:
+        >>> orbit_name(1), orbit_name(3)
+        ('additive', 'additive_twin')
+    """
+    return ELEMENTS[number]
+
+
+def needed_entries(settings: Settings, is_first: bool) -> list[str]:
+    """Return the names that a parameter's state must hold; the first one of a group has more."""
+    names = ["step", "ordinal", *(name for name, _, _ in settings.orbits)]
+    names += ["tables"] if settings.tables is not None else []
+    if is_first and settings.shared:
+        names += ["shared_step", *(name for name, _ in settings.shared_orbits)]
+    return names
+
+
+def is_complete(group: Group, settings: Settings, states: MutableMapping[Tensor, State]) -> bool:
+    """Return whether every parameter of a group has the entries that the settings ask for."""
+    names, is_first = needed_entries(settings, True), True
+    for p in group["params"]:
+        if settings.is_perturbed or settings.needs_state(local(p).dtype):
+            state = states.get(p)
+            if state is None or any([name not in state for name in names]):
+                return False
+        if is_first:
+            names, is_first = needed_entries(settings, False), False
+    return True
+
+
+def check_orbits(params: Sequence[Tensor], states: Sequence[State], settings: Settings) -> None:
+    """Raise if an orbit is not what a step needs, before anything is changed."""
+    for p, state in zip(params, states, strict=True):
+        x = local(p)
+        for name, which, _ in settings.orbits:
+            word = local(state[name])
+            is_driven = settings.drivers[which] is not None
+            if word.shape != x.shape or (is_driven and word.dtype != torch.int32):
+                raise RuntimeError(
+                    f"{name} of a parameter of shape {tuple(x.shape)} must be a tensor of that "
+                    f"shape, int32 for chaotic noise, got {word.dtype} of {tuple(word.shape)}"
+                )
+            if word.numel() and not word.data_ptr():
+                raise RuntimeError(
+                    f"{name} of a parameter of shape {tuple(x.shape)} has no memory any more"
+                )
+
+
+@torch.inference_mode(False)  # a step outside must be able to change what is made inside
+def ensure_states(groups: Groups, states: MutableMapping[Tensor, State]) -> None:
+    """Create the entries that are missing: at construction, or after a setting asks for more.
+
+    Phases of orbits that are there are cut where ``longest`` has fallen below them.
+    """
+    pending = list(_pending(groups, states))
+    for each in pending:
+        _refuse_lazy(each.parameter)
+        kernel_for(each.settings.engine, each.parameter.device)  # refuses one that does not run
+    for each in pending:
+        each.state.setdefault("step", int_scalar(0))
+        each.state.setdefault("ordinal", int_scalar(each.ordinal))
+    _start_orbits(pending)
+    for each in pending:
+        tables = each.settings.tables
+        if tables is not None and int(each.state.get("tables", -1)) != tables:
+            each.state["tables"] = int_scalar(tables)
+    shared: list[State] = []
+    for group, settings in groups:
+        if settings.shared and group["params"]:
+            shared.append(states.setdefault(group["params"][0], {}))
+            _start_shared(shared[-1], settings, shared[:-1])
+    for group, settings in groups:
+        for p in group["params"]:
+            cut_phases(states.get(p, {}), settings)
+
+
+class PendingParameter(NamedTuple):
+    """A parameter that needs a state, and what the state follows from."""
+
+    parameter: Tensor
+    state: State
+    settings: Settings
+    ordinal: int
+
+
+class MissingOrbit(NamedTuple):
+    """An orbit that a state lacks: its name, which noise it is of, and its driver's number."""
+
+    of: PendingParameter
+    name: str
+    which: int
+    number: int
+
+    @property
+    def size(self) -> int:
+        """How many elements it has here."""
+        return local(self.of.parameter).numel()
+
+    @property
+    def key(self) -> int:
+        """The key of its elements."""
+        return make_key(self.of.settings.seed, self.of.ordinal, self.number)
+
+
+def _pending(groups: Groups, states: MutableMapping[Tensor, State]) -> Iterator[PendingParameter]:
+    """Yield the parameters that need a state; one that has an ordinal keeps it."""
+    every = [p for group, _ in groups for p in group["params"]]
+    # an unperturbed parameter counts too: it may be perturbed later
+    if not any(settings.is_perturbed or settings.rounds for _, settings in groups):
+        return
+    own = {p: int(state["ordinal"]) for p, state in states.items() if "ordinal" in state}
+    taken = set(own.values())  # those of groups that were taken out too, which may come back
+    ordinals = dict(zip(every, ordinals_of(every), strict=True))
+    for group, settings in groups:
+        for p in group["params"]:
+            if not settings.needs_state(local(p).dtype):
+                continue
+            ordinal = own[p] if p in own else ordinals[p]
+            if p not in own and ordinal in taken:  # a group was taken out, and others moved up
+                ordinal = max(max(taken), len(every)) + 1
+            taken.add(ordinal)
+            yield PendingParameter(p, states.setdefault(p, {}), settings, ordinal)
+
+
+def _refuse_lazy(parameter: Tensor) -> None:
+    if parameter.is_conj() or parameter.is_neg():
+        raise ValueError(
+            "a parameter must own its memory to be updated in place, got a lazily conjugated or "
+            f"negated view of shape {tuple(parameter.shape)}; resolve_conj() or resolve_neg() it"
+        )
+
+
+def _start_orbits(pending: Sequence[PendingParameter]) -> None:
+    """Start the orbits that are missing; small ones of one noise together, which is faster."""
+    missing = [
+        MissingOrbit(each, *orbit)
+        for each in pending
+        for orbit in each.settings.orbits
+        if orbit[0] not in each.state
+    ]
+    batch: list[MissingOrbit] = []
+    for orbit in missing:
+        if batch and (_kind(batch[0]) != _kind(orbit) or _size(batch) + orbit.size > PART):
+            _start_batch(batch)
+            batch = []
+        batch.append(orbit)
+    if batch:
+        _start_batch(batch)
+
+
+def _kind(orbit: MissingOrbit) -> tuple[object, torch.device]:
+    return orbit.of.settings.noises[orbit.which], orbit.of.parameter.device
+
+
+def _size(batch: Sequence[MissingOrbit]) -> int:
+    return sum([orbit.size for orbit in batch])
+
+
+def _start_batch(batch: Sequence[MissingOrbit]) -> None:
+    """Start orbits of one noise on one device; one that is larger than a part, part by part."""
+    noise, device = _kind(batch[0])
+    if not isinstance(noise, PhasedNoise):
+        for orbit in batch:
+            _start_other(orbit, noise)
+        return
+    check_integers(device)
+    if len(batch) == 1:
+        words = [_start_large(batch[0], noise)]
+    else:
+        places = [place_of(orbit.of.parameter) for orbit in batch]
+        sizes = [orbit.size for orbit in batch]
+        keys = torch.tensor([orbit.key for orbit in batch], dtype=torch.int64, device="cpu")
+        joined = noise.start(joined_index(places, device), per_element(keys, sizes, device))
+        parts = zip(torch.split(joined, sizes), places, strict=True)
+        words = [word.view(place.shape).clone() for word, place in parts]
+    for orbit, word in zip(batch, words, strict=True):
+        orbit.of.state[orbit.name] = like(orbit.of.parameter, word)
+
+
+def _start_large(orbit: MissingOrbit, noise: PhasedNoise) -> Tensor:
+    p = orbit.of.parameter
+    place, size = place_of(p), orbit.size
+    words = torch.empty(size, dtype=torch.int32, device=p.device)
+    for first in range(0, size, PART):
+        part = slice(first, min(first + PART, size))
+        index = place.index(p.device, part)
+        assert index is not None
+        words[part] = noise.start(index, orbit.key)
+    return words.view(place.shape)
+
+
+def _start_other(orbit: MissingOrbit, noise: Any) -> None:
+    p, settings = orbit.of.parameter, orbit.of.settings
+    place = place_of(p)
+    ids = {"tensor_id": orbit.of.ordinal, "driver_id": orbit.number}
+    word = noise.init(place.shape, settings.seed, p.device, index=place.index(p.device), **ids).word
+    orbit.of.state[orbit.name] = like(p, word)
+
+
+def cut_phases(state: State, settings: Settings) -> None:
+    """Cut phases that are longer than the settings allow, as the end of a phase would have."""
+    for name in (*ELEMENTS, *SCALARS):
+        driver: Driver | None = settings.drivers[int(name.startswith(ORBITS[1]))]
+        word = state.get(name)
+        if word is not None and driver is not None and driver.is_cut:
+            words = local(word)
+            if words.dtype == torch.int32:  # else the step refuses it
+                for part in torch.split(words.view(-1), PART):
+                    is_longer = part & MAGNITUDE > driver.largest
+                    part.copy_(torch.where(is_longer, part & -NEGATIVE | driver.largest, part))
+
+
+def _start_shared(state: State, settings: Settings, others: Sequence[State]) -> None:
+    """Create the scalar driver of a group in its first parameter's state.
+
+    A group that joins later continues the orbit that the optimizer's other groups are on.
+    """
+    numbers = dict(settings.shared_orbits)
+    for name in ("shared_step", *numbers):
+        if name not in state:
+            known = [other[name] for other in others if name in other]
+            state[name] = known[0].clone() if known else _first(settings, numbers.get(name))
+
+
+def _first(settings: Settings, number: int | None) -> Tensor:
+    if number is None:
+        return int_scalar(0)
+    noise = settings.noises[0]
+    return noise.init((), settings.seed, "cpu", tensor_id=SHARED, driver_id=number).word
+
+
+@torch.inference_mode(False)  # as the states that are made
+def exact_copies(values: Mapping[str, Any], p: Tensor) -> dict[str, Any]:
+    """Return exact copies of saved tensors: orbits beside the parameter, scalars on the CPU."""
+    copies = {}
+    for name in ENTRIES:
+        if name in values:
+            value = values[name]
+            value = value if isinstance(value, Tensor) else int_scalar(value)
+            value = value if is_sharded(value) else value.as_subclass(Tensor)
+            device = p.device if name in ELEMENTS else "cpu"
+            copies[name] = value.detach().to(device=device, copy=True).contiguous()
+    return copies
+
+
+# Parameters that somebody replaced. FSDP2 through accelerate, among others, puts new tensors into
+# `param_groups` after the optimizer was made. ----------------------------------------------------
+
+
+def follow_replaced(
+    known: Sequence[Tensor | None], every: Sequence[Tensor], states: MutableMapping[Any, State]
+) -> list[tuple[Tensor, Tensor]]:
+    """Give the states of parameters that are gone to new ones at their places; return the pairs.
+
+    One that was taken out with its group, so that nothing is at its place, keeps its state: the
+    group may be added again.
+
+    Args:
+        known: the parameters that were there before, in order; None for one that is no more.
+        every: those that are there now.
+        states: by parameter.
+    """
+    before, present = set(map(id, known)), set(map(id, every))
+    pairs = []
+    for old, p in zip(known, every, strict=False):
+        if old is None or id(old) in present or id(p) in before or states.get(p):
+            continue
+        pairs.append((old, p))
+        state = states.pop(old, None)
+        if state and old.shape == p.shape:
+            moved = _transferred(state, old, p)
+            if moved is not None:
+                states[p] = moved
+    return pairs
+
+
+def _transferred(state: State, old: Tensor, new: Tensor) -> State | None:
+    """Return the state of ``old`` for ``new``; None if its orbits cannot be cut to fit."""
+    if is_sharded(old):
+        same = is_sharded(new) and _sharding(old) == _sharding(new)
+        return dict(state) if same else None
+    place, device = place_of(new), new.device
+    cut = dict(state)
+    for name in ELEMENTS:
+        if name in state:
+            words, index = local(state[name]).to(device).reshape(-1), place.index(device)
+            size = torch.Size(place.shape).numel()
+            part = words[:size] if index is None else words[index.reshape(-1)]
+            cut[name] = like(new, part.reshape(place.shape).clone())
+    return cut
+
+
+def _sharding(parameter: Any) -> tuple[Any, ...]:
+    return parameter.device_mesh, tuple(parameter.placements)

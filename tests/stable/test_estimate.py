@@ -1,0 +1,65 @@
+"""Maximum likelihood: the stationary point, fixed parameters, ends of the range, errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mpgd.stable import StableLaw
+from mpgd.stable.estimate import _log_density, fit
+
+NAMES = ("alpha", "beta", "loc", "scale")
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(0.7, 0.5), (1.0, -0.4), (1.5, 0.6), (1.8, 0.0)])
+def test_likelihood_is_largest_at_the_fit_and_covers_the_truth(alpha: float, beta: float) -> None:
+    """A step of a tenth of a standard error in any direction lowers the likelihood."""
+    truth = np.array([alpha, beta, 2.0, 3.0])
+    x = StableLaw(*truth, "S0").rvs(600, random_state=11)
+    result = fit(x)
+    theta = np.array([getattr(result.law, name) for name in NAMES])
+    assert result.converged
+    assert (np.abs(theta - truth) < 4.0 * result.standard_errors).all()
+    for k in range(4):
+        for sign in (-0.1, 0.1):
+            moved = theta.copy()
+            moved[k] += sign * result.standard_errors[k]
+            assert StableLaw(*moved, "S0").logpdf(x).sum() < result.log_likelihood
+
+
+def test_interpolated_density_is_the_density() -> None:
+    x = StableLaw(1.4, 0.5, 1.0, 2.0, "S0").rvs(2000, random_state=3)
+    for theta in ([1.4, 0.5, 1.0, 2.0], [1.004, -0.7, 0.0, 1.0], [2.0, 0.0, 1.0, 30.0]):
+        exact = StableLaw(*theta, "S0").logpdf(x)
+        np.testing.assert_allclose(_log_density(x, np.array(theta)), exact, rtol=2e-6, atol=2e-6)
+
+
+def test_fixed_parameters_stay() -> None:
+    x = StableLaw(1.6, 0.0, 1.0, 2.0).rvs(500, random_state=2)
+    result = fit(x, fix_beta=0.0, fix_loc=1.0)
+    assert (result.law.beta, result.law.loc) == (0.0, 1.0)
+    np.testing.assert_array_equal(result.standard_errors[1:3], 0.0)
+    assert result.log_likelihood < fit(x).log_likelihood
+
+
+def test_normal_data_reach_the_end_of_the_range() -> None:
+    x = np.random.default_rng(1).normal(2.0, 3.0, 1000)
+    result = fit(x)
+    if result.law.alpha == 2.0:
+        assert np.isnan(result.standard_errors[:2]).all()
+        assert result.law.scale == pytest.approx(x.std() / np.sqrt(2.0), rel=1e-3)
+        assert result.law.loc == pytest.approx(x.mean(), abs=1e-2)
+    else:
+        assert result.law.alpha > 1.95
+
+
+def test_s1_is_the_same_law() -> None:
+    x = StableLaw(0.8, 0.7).rvs(300, random_state=4)
+    first, second = fit(x), fit(x, parametrization="S1")
+    np.testing.assert_allclose(second.law.cdf(x), first.law.cdf(x), rtol=1e-8)
+
+
+@pytest.mark.parametrize("data", [[1.0] * 20, [1.0, 2.0], [*range(20), np.nan]])
+def test_data_without_a_fit(data: list[float]) -> None:
+    with pytest.raises(ValueError, match="at least 10 finite numbers that are not all equal"):
+        fit(data)
