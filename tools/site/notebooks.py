@@ -10,7 +10,7 @@ import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mkdocs.structure.files import File
 
@@ -18,18 +18,26 @@ if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
 
 
+HOSTED: Final = "https://colab.research.google.com/github"
+
+
 def pages(config: MkDocsConfig, folder: Path) -> Iterator[File]:
     """Yield the page of every notebook of a folder, the notebook itself and its pictures."""
     for path in sorted(folder.glob("*.ipynb")):
-        page, pictures = converted(json.loads(path.read_text()), path.stem)
+        page, pictures = converted(json.loads(path.read_text()), path.stem, config.repo_url)
         yield File.generated(config, f"examples/{path.stem}.md", content=page)
         yield File.generated(config, f"examples/{path.name}", content=path.read_text())
         for name, content in pictures.items():
             yield File.generated(config, f"examples/{name}", content=content)
 
 
-def converted(notebook: dict[str, Any], stem: str) -> tuple[str, dict[str, bytes]]:
-    """Return the Markdown of a notebook and the files of its pictures."""
+def converted(
+    notebook: dict[str, Any], stem: str, repository: str | None = None
+) -> tuple[str, dict[str, bytes]]:
+    """Return the Markdown of a notebook and the files of its pictures.
+
+    Once the repository has an address, ``repo_url`` in mkdocs.yml, a link runs it elsewhere.
+    """
     parts: list[str] = []
     pictures: dict[str, bytes] = {}
     for cell in notebook["cells"]:
@@ -38,6 +46,9 @@ def converted(notebook: dict[str, Any], stem: str) -> tuple[str, dict[str, bytes
         for output in cell.get("outputs", ()):
             parts.append(shown(output, stem, pictures))
     note = f"*This page is [`examples/{stem}.ipynb`]({stem}.ipynb) with its outputs.*"
+    if repository:
+        place = repository.removeprefix("https://github.com/").strip("/")
+        note += f" [Run it in Colab]({HOSTED}/{place}/blob/main/examples/{stem}.ipynb)"
     title, *rest = parts
     return "\n\n".join([title, note, *rest]), pictures
 
