@@ -35,6 +35,8 @@ def missing(tag: str, root: Path = ROOT) -> list[str]:
         lines.append(f"CHANGELOG.md must begin with [{version}] and its date, got {heading!r}")
     if "Repository" not in project["urls"]:
         lines.append("pyproject.toml: [project.urls] must name the Repository")
+    if not re.search(r"^repo_url: ", (root / "mkdocs.yml").read_text(), re.MULTILINE):
+        lines.append("mkdocs.yml: repo_url must be the address of the repository")
     return lines
 
 

@@ -23,6 +23,7 @@ def ready(tmp_path: Path) -> Path:
         replace(tmp_path / name, PLACEHOLDER, "security@example.org")
     (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n## [{__version__}] - 2030-01-31\n")
     replace(tmp_path / "pyproject.toml", "[project.urls]", '[project.urls]\nRepository = "https:"')
+    (tmp_path / "mkdocs.yml").write_text("repo_url: https://example.org\n")
     return tmp_path
 
 
@@ -52,3 +53,8 @@ def test_the_changelog_has_a_date(ready: Path) -> None:
 def test_the_repository_has_an_address(ready: Path) -> None:
     replace(ready / "pyproject.toml", 'Repository = "https:"', "")
     assert missing(TAG, ready) == ["pyproject.toml: [project.urls] must name the Repository"]
+
+
+def test_the_site_knows_the_address_too(ready: Path) -> None:
+    shutil.copy(ROOT / "mkdocs.yml", ready)
+    assert missing(TAG, ready) == ["mkdocs.yml: repo_url must be the address of the repository"]

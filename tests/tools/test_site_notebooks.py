@@ -36,3 +36,9 @@ def test_cells_and_outputs_follow_one_another() -> None:
         "```output\n2\n```",
     ]
     assert pictures == {"name-1.png": b"pixels"}
+
+
+def test_with_an_address_of_the_repository_a_link_runs_the_notebook() -> None:
+    cells = [{"cell_type": "markdown", "source": ["# Title"]}]
+    page, _ = converted({"cells": cells}, "name", "https://github.com/somebody/mpgd/")
+    assert "/github/somebody/mpgd/blob/main/examples/name.ipynb)" in page
