@@ -41,7 +41,7 @@ def stochastic_round(
     stream: int = 0,
     index: Array | None = None,
 ) -> Array:
-    """Return ``x`` in a half type, each element rounded up or down by chance and right in the mean.
+    """Return ``x`` in a half type, every element rounded stochastically, unbiased.
 
     The bits are those of `mpgd.optim.stochastic_round`.
 
@@ -94,7 +94,7 @@ def _float16(a: Array, r: Array) -> Array:
 def round_updates(
     settings: Settings, state: PerturbationState, params: Any, updates: Any, index: Any
 ) -> Any:
-    """Return updates that lead each half parameter to a neighbour of x + update by chance.
+    """Return updates after which each half parameter is x + update, rounded stochastically.
 
     ``state`` is that before the update. Other parameters keep their updates.
     """
