@@ -8,7 +8,7 @@ must touch, by torch's additions in place.
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import torch
@@ -21,6 +21,7 @@ from mpgd.noise.engines import cpu
 LR, MU, SIGMA, GAMMA = 0.1, 0.01, 0.02, 0.6
 SIZES: Final = (10_000, 1_000_000, 10_000_000)
 SMALL_NET: Final = ((64, 120), (120,), (120, 16), (16,), (16, 10), (10,))  # 9,906 parameters
+HUNDRED: Final = ((10, 10),) * 100
 
 SGD, GAUSSIAN, FLOOR = "SGD", "SGD + two `randn_like`", "memory floor"
 KERNEL, TORCH, SYMMETRIC = "MPGD", "MPGD, torch operations", "MPGD, symmetric"
@@ -31,9 +32,9 @@ MOMENTUM, NORMAL = "MPGD, momentum", "MPGD, Gaussian noise"
 HALF, ROUNDED = "MPGD, bfloat16", "MPGD, bfloat16, stochastic rounding"
 
 
-def parameters(size: int) -> list[Tensor]:
+def parameters(size: int, shapes: Sequence[tuple[int, ...]] = ()) -> list[Tensor]:
     """Return float32 parameters with gradients: a small net at 10^4, else one tensor."""
-    shapes = SMALL_NET if size == SIZES[0] else ((size,),)
+    shapes = shapes or (SMALL_NET if size == SIZES[0] else ((size,),))
     generator = torch.Generator().manual_seed(0)
     found = []
     for shape in shapes:
@@ -198,6 +199,31 @@ def claims(t: dict[str, Timing], size: int, count: int) -> list[Claim]:
     ]
 
 
+def hundred(rounds: int) -> Table:
+    """Return microseconds per step of a hundred small tensors: what is spent outside kernels."""
+    noise: dict[str, Any] = {"mu": MU, "sigma": SIGMA, "gamma": GAMMA}
+    makers: dict[str, Callable[[list[Tensor]], torch.optim.Optimizer]] = {
+        SGD: lambda p: torch.optim.SGD(p, lr=LR),
+        KERNEL: mpgd_maker(),
+        FUSED: lambda p: torch.optim.AdamW(p, lr=1e-3, fused=True),
+        PERTURBED_FUSED: lambda p: perturb(torch.optim.AdamW(p, lr=1e-3, fused=True), **noise),
+    }
+    with threads(1):
+        t = interleaved(
+            {n: make(parameters(0, HUNDRED)).step for n, make in makers.items()}, rounds
+        )
+    rows = [
+        [
+            name,
+            *(f"{x * 1e6:.0f}" for x in (timing.median, timing.best)),
+            f"{timing.over(t[SGD]):.2f}",
+        ]
+        for name, timing in t.items()
+    ]
+    columns = ["microseconds per step", "median", "best", "relative to SGD"]
+    return Table("One step, a hundred tensors of 100 parameters, one thread", columns, rows)
+
+
 def memory(rounds: int) -> Table:
     """Return bytes of state per parameter, and what a step allocates and gives back."""
     size, rows = SIZES[1], []
@@ -228,5 +254,6 @@ TABLES = [
         for size in SIZES
         for count in (1, 2)
     ),
+    hundred,
     memory,
 ]

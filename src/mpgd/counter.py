@@ -323,8 +323,7 @@ def _write_normals(
     if place.offset is not None and use_cpu_kernels(None, part.device):
         cpu.advance(driver, None, part, key, step, offset=place.offset + first)
         return
-    index = place.index(part.device, slice(first, first + part.numel()))
-    assert index is not None
+    index = place.part_index(part.device, slice(first, first + part.numel()))
     z = integers(index, counter.step_key(key, step), normal_driver(1.0))
     part.copy_((z.to(part.dtype) * driver.laminar_value).view(part.shape))
 

@@ -190,8 +190,8 @@ def test_orbits_are_looked_at_before_anything_moves(engine: str, name: str) -> N
     before, words = core(optimizer)["parameters"], drivers(optimizer, 1)[name]
     set_gradients(flat(optimizer), 0)
     for wrong, text in (
-        (words.double(), "must be a tensor of that shape, int32 .* got torch.float64"),
-        (words[:2], r"must be a tensor of that shape, int32 .* got torch.int32 of \(2,\)"),
+        (words.double(), "must be a contiguous tensor .* int32 .* got torch.float64"),
+        (words[:2], r"must be a contiguous tensor .* int32 .* got torch.int32 of shape \(2,\)"),
         (words, "has no memory any more"),
     ):
         drivers(optimizer, 1)[name] = wrong

@@ -11,8 +11,8 @@ of what the inner optimizer loads, checked before anything is changed, and copie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -35,7 +35,6 @@ from mpgd.optim.state import (
 ENTRY: Final = "perturbation"  # of a state dict that has not torch's form
 ORBIT_ENTRIES: Final = frozenset({*ELEMENTS, *SCALARS})
 Groups = Sequence[MutableMapping[str, Any]]
-T = TypeVar("T")
 
 
 def as_mapping(value: Any, what: str = "the state", *names: str) -> dict[str, Any]:
@@ -167,29 +166,20 @@ def checked(
         raise ValueError(
             f"the state has groups of {saved} parameters, the optimizer has groups of {sizes}"
         )
-    _check_names([name for group in own["param_groups"] for name in group["params"]])
+    names = [name for group in own["param_groups"] for name in group["params"]]
+    _check_names(names)
     keywords = [_checked_group(k, group, present[k]) for k, group in enumerate(own["param_groups"])]
     settings = [make_settings(group) for group in keywords]
+    params = [(k, place, p) for k, g in enumerate(groups) for place, p in enumerate(g["params"])]
     orbits: dict[Tensor, State] = {}
-    for ordinal, (p, k, is_first, values) in enumerate(_pairs(groups, own)):
-        if not isinstance(values, Mapping):
-            kind = type(values).__name__
-            raise ValueError(f"the state of parameter {ordinal} must be a dict, got {kind}")
+    for ordinal, ((k, place, p), name) in enumerate(zip(params, names, strict=True)):
+        values = as_mapping(own["state"].get(name, {}), f"the state of parameter {ordinal}")
         _check_tensors(ordinal, p, values, settings[k])
         if settings[k].needs_state(local(p).dtype):
-            _check_complete(ordinal, settings[k], values, is_first)
+            _check_complete(ordinal, settings[k], values, is_first=place == 0)
         if values:
             orbits[p] = exact_copies(values, p)
     return keywords, orbits
-
-
-def _pairs(
-    groups: Groups, own: Mapping[str, Any]
-) -> Iterator[tuple[Tensor, int, bool, Mapping[str, Any]]]:
-    """Yield (parameter, number of its group, whether it is the first there, its saved state)."""
-    for number, (group, saved) in enumerate(zip(groups, own["param_groups"], strict=True)):
-        for place, (p, name) in enumerate(zip(group["params"], saved["params"], strict=True)):
-            yield p, number, place == 0, own["state"].get(name, {})
 
 
 def _checked_group(
@@ -204,14 +194,9 @@ def _checked_group(
         raise ValueError(
             f"{what} was saved with noise={text}, the optimizer has {own}: build it with the same"
         )
-    return _named(what, check_keywords, {**saved, "noise": present["noise"]})
-
-
-def _named(what: str, check: Callable[[dict[str, Any]], T], group: dict[str, Any]) -> T:
-    """Return ``check(group)``; whatever is wrong is a ValueError that says where."""
     try:
-        return check(group)
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        return check_keywords({**saved, "noise": present["noise"]})
+    except (TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"{what}: {error}") from error
 
 
@@ -228,11 +213,8 @@ def _check_tensors(ordinal: int, p: Tensor, values: Mapping[str, Any], settings:
     """Raise if a saved tensor has another shape or dtype than this parameter's would."""
     shape = (*p.shape, 2) if p.is_complex() else tuple(p.shape)
     for name in sorted(values.keys() & set(ENTRIES)):
-        what, rule, value = (
-            f"{name!r} of parameter {ordinal}",
-            shape if name in ELEMENTS else (),
-            values[name],
-        )
+        what, value = f"{name!r} of parameter {ordinal}", values[name]
+        rule = shape if name in ELEMENTS else ()
         if name not in ORBIT_ENTRIES and type(value) is int:  # some clients write numbers
             _check_numbers(what, name, value, settings)
             continue

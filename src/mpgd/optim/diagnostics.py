@@ -17,14 +17,13 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, cast
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from mpgd.noise import ChaoticNoise, Noise
-from mpgd.noise.driver import Driver
 from mpgd.optim.distributed import local
 from mpgd.optim.settings import Settings, keywords_in, make_settings
 from mpgd.optim.update import strengths
@@ -49,36 +48,20 @@ class PerturbationWarning(UserWarning):
 
 def sizes_of(settings: Settings, eta: float) -> tuple[float, float]:
     """Return the root mean squares of the multiplicative and the additive term."""
-    scales = strengths(eta, *settings.sizes, settings.exponents)
-    first, second = (
-        abs(float(scale)) * noise.spread(settings.twins)
-        for scale, noise in zip(scales, settings.noises, strict=True)
-    )
-    return first, second
+    m, n = strengths(eta, *settings.sizes, settings.exponents)
+    first, second = (noise.spread(settings.twins) for noise in settings.noises)
+    return abs(float(m)) * first, abs(float(n)) * second
 
 
-def phase_pushes(settings: Settings, eta: float) -> tuple[float | None, float | None]:
-    """Return decay and force; None for a noise that has no phases."""
+def phase_pushes(settings: Settings, eta: float) -> list[tuple[float, float] | tuple[None, None]]:
+    """Return what a step in a phase and one burst push by, for both noises; None without phases."""
     scales = strengths(eta, *settings.sizes, settings.exponents)
-    first, second = (
-        abs(float(scale)) * driver.laminar_value / eta if _has_phases(driver) else None
+    return [
+        (None, None)
+        if driver is None or driver.is_normal
+        else (abs(float(scale)) * driver.laminar_value, abs(float(scale) * driver.burst_value))
         for scale, driver in zip(scales, settings.drivers, strict=True)
-    )
-    return first, second
-
-
-def bursts(settings: Settings, eta: float) -> tuple[float | None, float | None]:
-    """Return what one visit to Z multiplies and pushes by; None for a noise that has none."""
-    scales = strengths(eta, *settings.sizes, settings.exponents)
-    first, second = (
-        abs(float(scale) * driver.burst_value) if _has_phases(driver) else None
-        for scale, driver in zip(scales, settings.drivers, strict=True)
-    )
-    return first, second
-
-
-def _has_phases(driver: Driver | None) -> TypeGuard[Driver]:
-    return driver is not None and not driver.is_normal
+    ]
 
 
 def growth(noise: Noise, steps: int) -> float:
@@ -117,14 +100,13 @@ def root_mean_square(tensors: Iterable[Tensor]) -> float:
     total, count = 0.0, 0
     for tensor in tensors:
         part = local(tensor.detach())
-        if not part.is_floating_point():
-            continue
-        # halves and float8 are widened, a piece at a time
-        pieces = torch.split(part.reshape(-1), PIECE) if part.dtype.itemsize < 4 else (part,)
-        for piece in pieces:
-            wide = piece.float() if piece.dtype.itemsize < 4 else piece
-            total += float(torch.linalg.vector_norm(wide)) ** 2
-        count += part.numel()
+        if part.is_floating_point():
+            # halves and float8 are widened, a piece at a time
+            pieces = torch.split(part.reshape(-1), PIECE) if part.dtype.itemsize < 4 else (part,)
+            for piece in pieces:
+                wide = piece.float() if piece.dtype.itemsize < 4 else piece
+                total += float(torch.linalg.vector_norm(wide)) ** 2
+            count += part.numel()
     return math.sqrt(total / count) if count else 0.0
 
 
@@ -158,7 +140,7 @@ def warn_if_large(
     if not 0.0 < weights < math.inf:
         return False
     share, push = accumulated(settings, eta, WATCHED_STEPS)
-    burst = [size or 0.0 for size in bursts(settings, eta)]
+    burst = [size or 0.0 for _, size in phase_pushes(settings, eta)]
     long, short = share + push / weights, burst[0] + burst[1] / weights
     if long <= 1.0 and short <= 1.0:
         return False
@@ -260,23 +242,24 @@ def _size(
     eta = float(group["lr"])
     if not settings.is_perturbed or eta == 0:
         return PerturbationSize(0.0, 0.0, eta)
-    decay, force = phase_pushes(settings, eta)
-    size = PerturbationSize(*sizes_of(settings, eta), eta, force, decay, bursts(settings, eta)[1])
+    (bend, _), (push, burst) = phase_pushes(settings, eta)
+    decay, force = (None if each is None else each / eta for each in (bend, push))
+    size = PerturbationSize(*sizes_of(settings, eta), eta, force, decay, burst)
     if force is not None and slope:
         size = replace(size, reach=force / slope)
     if steps is None:
         return size
-    share, push = accumulated(settings, eta, steps)
+    share, total = accumulated(settings, eta, steps)
     weights = root_mean_square(group["params"])
-    relative = share + push / weights if weights else None
-    return replace(size, accumulated=push, relative=relative)
+    relative = share + total / weights if weights else None
+    return replace(size, accumulated=total, relative=relative)
 
 
-def _slope(optimizer: Optimizer, number: int, group: dict[str, Any]) -> float | None:
+def _slope(optimizer: Any, number: int, group: dict[str, Any]) -> float | None:
     """Return what a force is compared with: the size of the gradient, or of an inner update."""
-    probe: UpdateProbe | None = getattr(optimizer, "_probe", None)
-    if probe is not None and not isinstance(optimizer, torch.optim.SGD):
-        return probe.take(number)
+    if hasattr(optimizer, "_updates") and not isinstance(optimizer, torch.optim.SGD):
+        optimizer._measures = True  # at the next step
+        return cast("float | None", optimizer._updates.get(number))
     gradients = [p.grad for p in group["params"] if p.grad is not None]
     momentum, dampening = (float(group.get(name, 0.0)) for name in ("momentum", "dampening"))
     if not gradients or momentum >= 1.0:
@@ -284,32 +267,14 @@ def _slope(optimizer: Optimizer, number: int, group: dict[str, Any]) -> float | 
     return root_mean_square(gradients) * (1.0 - dampening) / (1.0 - momentum)
 
 
-class UpdateProbe:
-    """Measures the inner optimizer's update at the step after it was asked for."""
-
-    def __init__(self) -> None:
-        self._is_asked = False
-        self._old: dict[Tensor, Tensor] = {}
-        self._updates: dict[int, float | None] = {}
-
-    def take(self, number: int) -> float | None:
-        """Return the update of a group at the last step, if that was measured; the next one is."""
-        self._is_asked = True
-        return self._updates.get(number)
-
-    def note(self, groups: Sequence[Mapping[str, Any]]) -> None:
-        """Keep the parameters before the inner step, if somebody asked."""
-        self._updates = {}  # of an earlier step
-        if self._is_asked:
-            params = [p for group in groups for p in group["params"] if p.grad is not None]
-            self._old = {p: local(p).detach().clone() for p in params}
-
-    def measure(self, groups: Sequence[Mapping[str, Any]]) -> None:
-        """Compare the parameters with those that were kept."""
-        if not self._old:
-            return
-        for number, group in enumerate(groups):
-            eta = float(group["lr"])
-            moved = [local(p).detach() - self._old[p] for p in group["params"] if p in self._old]
-            self._updates[number] = root_mean_square(moved) / eta if moved and eta else None
-        self._is_asked, self._old = False, {}
+def inner_updates(optimizer: Any, *args: Any, **kwargs: Any) -> tuple[Any, dict[int, float | None]]:
+    """Take an inner step; return its loss, and by group the size of its update divided by lr."""
+    groups = optimizer.param_groups
+    params = [p for group in groups for p in group["params"] if p.grad is not None]
+    old = {p: local(p).detach().clone() for p in params}
+    loss, updates = optimizer._inner_step(*args, **kwargs), {}
+    for number, group in enumerate(groups):
+        eta = float(group["lr"])
+        moved = [local(p).detach() - old[p] for p in group["params"] if p in old]
+        updates[number] = root_mean_square(moved) / eta if moved and eta else None
+    return loss, updates

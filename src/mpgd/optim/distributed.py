@@ -18,11 +18,12 @@ model in the model's order. It is not
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate, chain, pairwise
+from itertools import chain, pairwise
 from typing import Any, Final
 
 import torch
@@ -46,19 +47,14 @@ class Place:
     strides: tuple[int, ...] = ()
     corner: tuple[int, ...] = ()
 
-    def index(self, device: torch.device, part: slice | None = None) -> Tensor | None:
-        """Return the flat index of every element, or None where that is 0, 1, 2, ...
-
-        With ``part``, the index of these elements only.
-        """
-        if part is None and self.offset == 0:
+    def index(self, device: torch.device) -> Tensor | None:
+        """Return the flat index of every element, or None where that is 0, 1, 2, ..."""
+        if self.offset == 0:
             return None
-        if part is None:
-            whole = slice(0, torch.Size(self.shape).numel())
-            return self._index(device, whole).view(self.shape)
-        return self._index(device, part)
+        return self.part_index(device, slice(0, math.prod(self.shape))).view(self.shape)
 
-    def _index(self, device: torch.device, part: slice) -> Tensor:
+    def part_index(self, device: torch.device, part: slice) -> Tensor:
+        """Return the flat index of some of the elements."""
         here = torch.arange(part.start, part.stop, device=device)
         if self.offset is not None:
             return here + self.offset
@@ -71,51 +67,19 @@ class Place:
         return total
 
 
-def joined_index(places: Sequence[Place], device: torch.device) -> Tensor:
-    """Return the flat index of every element of several parts, one part after the other.
-
-    Examples:
-        >>> joined_index([Place((2,)), Place((), 7), Place((0,)), Place((3,))], torch.device("cpu"))
-        tensor([0, 1, 7, 0, 1, 2])
-    """
-    sizes = [torch.Size(place.shape).numel() for place in places]
-    offsets = [place.offset for place in places if place.offset is not None]
-    if len(offsets) < len(places):
-        pairs = zip(places, sizes, strict=True)
-        return torch.cat([place._index(device, slice(0, size)) for place, size in pairs])
-    firsts = accumulate(sizes[:-1], initial=0)
-    shifts = [offset - first for offset, first in zip(offsets, firsts, strict=True)]
-    return torch.arange(sum(sizes), device=device) + per_element(
-        torch.tensor(shifts, dtype=torch.int64, device="cpu"), sizes, device
-    )
-
-
-def per_element(values: Tensor, sizes: Sequence[int], device: torch.device) -> Tensor:
-    """Return the value of its part for every element of several parts.
-
-    Examples:
-        >>> per_element(torch.tensor([5, 6, 7]), [2, 0, 1], torch.device("cpu"))
-        tensor([5, 5, 7])
-    """
-    counts = torch.tensor(sizes, dtype=torch.int64, device="cpu").to(device)
-    return torch.repeat_interleave(values.to(device), counts, output_size=sum(sizes))
-
-
 # Where parts of parameters that do not say it themselves begin: an attribute of the parameter,
-# which torch.compile understands, and whether there is any, so that others cost nothing.
+# which torch.compile understands.
 OFFSET: Final = "_mpgd_offset"
-_noted: list[int] = []
 
 
 def note_offset(parameter: Tensor, offset: int) -> None:
     """Note the flat index of a parameter's first element in the tensor it is a part of."""
     setattr(parameter, OFFSET, offset)
-    _noted[:] = [1]
 
 
 def offset_of(parameter: Tensor) -> int:
     """Return what was noted of a parameter, else 0."""
-    return getattr(parameter, OFFSET, 0) if _noted else 0
+    return getattr(parameter, OFFSET, 0)
 
 
 def is_sharded(tensor: Tensor) -> bool:
@@ -181,12 +145,11 @@ def _do_overlap(addresses: tuple[int, ...], lengths: tuple[int, ...]) -> bool:
     return any(left[1] > right[0] for left, right in pairwise(ends))
 
 
-def meets(x: Tensor, gradient: Tensor) -> bool:
+def _meets(x: Tensor, gradient: Tensor) -> bool:
     """Return whether a gradient shares a part of its parameter's memory; all of it is allowed."""
     distance = gradient.data_ptr() - x.data_ptr()
-    if not distance or not -gradient.nbytes < distance < x.nbytes:
-        return False
-    return x.is_contiguous() and gradient.is_contiguous()
+    overlaps = distance != 0 and -gradient.nbytes < distance < x.nbytes
+    return overlaps and x.is_contiguous() and gradient.is_contiguous()
 
 
 def refuse_gradients(params: Iterable[Tensor]) -> None:
@@ -202,7 +165,7 @@ def refuse_gradients(params: Iterable[Tensor]) -> None:
                 f"gradients must be dense (torch.strided), got layout {g.layout} "
                 f"for a parameter of shape {tuple(p.shape)}"
             )
-        if type(g) is Tensor and meets(p, g):  # torch.optim.SGD refuses that too
+        if type(g) is Tensor and _meets(p, g):  # torch.optim.SGD refuses that too
             raise RuntimeError(
                 f"the gradient of a parameter of shape {tuple(p.shape)} must not lie in a part of "
                 "the parameter's memory: clone() it"
@@ -238,7 +201,7 @@ def number_parameters(model: nn.Module, order: Iterable[str] | None = None) -> N
         [0, 2]
     """
     found = list(_named(model))
-    names = list(order) if order is not None else [name for name, _, _ in found]
+    names = [name for name, _, _ in found] if order is None else order
     ordinals = {name: ordinal for ordinal, name in enumerate(names)}
     for name, _, _ in found:
         if name not in ordinals:
@@ -251,14 +214,14 @@ def number_parameters(model: nn.Module, order: Iterable[str] | None = None) -> N
 
 def ordinals_of(parameters: Sequence[Tensor]) -> Sequence[int]:
     """Return the ordinals of an optimizer's parameters: their numbers, or 0, 1, 2, ..."""
-    if not NUMBERED:
-        for parameter in parameters:
-            _refuse_flat(parameter)
-        return range(len(parameters))
     known = [NUMBERED.get(p) for p in parameters]  # type: ignore[no-untyped-call]
     for parameter, number in zip(parameters, known, strict=True):
-        if number is None:
-            _refuse_flat(parameter)
+        if number is None and getattr(parameter, "_fsdp_flattened", False):
+            raise ValueError(
+                f"a parameter of FSDP1 of shape {tuple(parameter.shape)} does not say which part "
+                "of which tensor it is: call mpgd.optim.number_parameters(model) on the wrapped "
+                "model before the optimizer is made, or use FSDP2 (fully_shard)"
+            )
     numbered = [number for number in known if number is not None]
     if not numbered:
         return range(len(parameters))
@@ -311,28 +274,15 @@ def _shards(model: nn.Module) -> dict[int, int]:
     found = {}
     for module in model.modules():
         handle = module._handle if isinstance(module, FullyShardedDataParallel) else None
-        if handle is not None and handle.uses_sharded_strategy:
-            flat: Any = handle.flat_param
-            parts = flat._params if handle._use_orig_params else [flat]
-            _refuse_mixed(flat, parts)
-            for part, info in zip(parts, flat._shard_param_infos, strict=True):
-                found[id(part)] = info.intra_param_start_idx or 0
+        if handle is None or not handle.uses_sharded_strategy:
+            continue
+        flat: Any = handle.flat_param
+        parts, infos = flat._params if handle._use_orig_params else [flat], flat._shard_param_infos
+        if len(parts) != len(infos):
+            raise ValueError(
+                f"a flat parameter of FSDP1 holds {len(infos)} tensors ({', '.join(flat._fqns)}) "
+                "and cannot give each its own noise: wrap the model with use_orig_params=True"
+            )
+        for part, info in zip(parts, infos, strict=True):
+            found[id(part)] = info.intra_param_start_idx or 0
     return found
-
-
-def _refuse_mixed(flat: Any, parts: Sequence[Tensor]) -> None:
-    if len(parts) != len(flat._shard_param_infos):
-        raise ValueError(
-            f"a flat parameter of FSDP1 holds {len(flat._shard_param_infos)} tensors "
-            f"({', '.join(flat._fqns)}) and cannot give each its own noise: wrap the model "
-            "with use_orig_params=True"
-        )
-
-
-def _refuse_flat(parameter: Tensor) -> None:
-    if getattr(parameter, "_fsdp_flattened", False):
-        raise ValueError(
-            f"a parameter of FSDP1 of shape {tuple(parameter.shape)} does not say which part of "
-            "which tensor it is: call mpgd.optim.number_parameters(model) on the wrapped model "
-            "before the optimizer is made, or use FSDP2 (fully_shard)"
-        )

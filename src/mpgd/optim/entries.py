@@ -83,27 +83,13 @@ def hide(optimizer: Any, params: Iterable[Tensor]) -> None:
                 del optimizer.state[p]
 
 
-def has_foreign(optimizer: Any) -> bool:
-    """Return whether somebody else wrote drivers into `state`."""
-    name, marks = optimizer._prefix + "ordinal", optimizer._marks
-    return any(
-        [
-            mark is not marks.get(p)
-            for p, values in optimizer.state.items()
-            if isinstance(values, dict) and (mark := values.get(name)) is not None
-        ]
-    )
-
-
-def adopt_foreign(optimizer: Any) -> None:
+def adopt(optimizer: Any, params: Iterable[Tensor]) -> None:
     """Take up the drivers that somebody else wrote into `state`."""
     prefix = optimizer._prefix
-    for p, values in optimizer.state.items():
-        mark = values.get(prefix + "ordinal") if isinstance(values, dict) else None
-        if mark is None or mark is optimizer._marks.get(p):
-            continue
+    for p in params:
+        values = optimizer.state[p]
+        written = {name: values[prefix + name] for name in ENTRIES if prefix + name in values}
         own = optimizer._orbits.get(p, {}).get("ordinal")
-        if own is None or own.data_ptr() != mark.data_ptr():
-            written = {n: values[prefix + n] for n in ENTRIES if prefix + n in values}
+        if written and (own is None or own.data_ptr() != written["ordinal"].data_ptr()):
             optimizer._orbits[p] = exact_copies(written, p)
             optimizer._keys.pop(p, None)

@@ -33,9 +33,9 @@ from mpgd.noise.driver import outside_modes
 from mpgd.noise.force import overridden
 from mpgd.optim import buckets, checkpoint, entries, rounding
 from mpgd.optim.closures import EvaluatedClosure
-from mpgd.optim.diagnostics import UpdateProbe, level_of_user, warn_if_large, warn_if_silent
+from mpgd.optim.diagnostics import inner_updates, level_of_user, warn_if_large, warn_if_silent
 from mpgd.optim.displacement import displace, next_shared, traced
-from mpgd.optim.displacement.target import Target
+from mpgd.optim.displacement.reference import Target
 from mpgd.optim.distributed import local, number_partition, place_of, refuse_gradients
 from mpgd.optim.groups import resolve_strength
 from mpgd.optim.settings import (
@@ -114,7 +114,8 @@ class Perturbed(ABC):
         self._rounded: set[int] = set()  # groups with float32 states of half parameters
         self._workspace: buckets.Workspace | None = None
         self._is_separable: bool | None = None  # whether tensors may be stepped one by one
-        self._probe = UpdateProbe()
+        self._updates: dict[int, float | None] = {}  # of the inner step, by group
+        self._measures = False  # whether the next step fills them
         for name in STATE_HOOKS:  # an optimizer around another may never have made them
             if name not in self.__dict__:
                 setattr(self, name, OrderedDict())
@@ -184,7 +185,7 @@ class Perturbed(ABC):
     @_disable_dynamo
     def _fit(self) -> list[Settings]:
         """Return the settings of all groups, and make the drivers that they need."""
-        entries.adopt_foreign(self)
+        entries.adopt(self, self._foreign())
         for group in self.param_groups:
             if not self._names <= group.keys():  # it came past `add_param_group`, or lost some
                 self._settle(group)
@@ -203,16 +204,25 @@ class Perturbed(ABC):
         entries.show(self, stepped=False)
         return settings
 
+    def _foreign(self) -> list[Tensor]:
+        """Return the parameters for which somebody else wrote drivers into `state`."""
+        name, marks = self._prefix + "ordinal", self._marks
+        return [
+            p
+            for p, values in self.state.items()
+            if isinstance(values, dict) and values.get(name) is not marks.get(p)
+        ]
+
     def _ready(self) -> list[Settings]:
         """Return the settings of all groups; nothing has moved yet, and what is wrong raises."""
         groups = self.param_groups
-        if entries.has_foreign(self) or not all([self._names <= g.keys() for g in groups]):
+        if self._foreign() or not all([self._names <= group.keys() for group in groups]):
             self._fit()
         settings = [self._cache.of(k, group) for k, group in enumerate(groups)]
         pairs = list(zip(groups, settings, strict=True))
-        complete = [is_complete(group, s, self._orbits) for group, s in pairs]
+        complete = [is_complete(group, each, self._orbits) for group, each in pairs]
         if self._cache.has_changed or not all(complete):
-            settings = self._fit()
+            self._fit()
         for group, each in pairs:
             if each.is_perturbed:
                 check_learning_rate(group["lr"])
@@ -239,15 +249,18 @@ class Perturbed(ABC):
         for group, each in zip(self.param_groups, settings, strict=True):
             if each.is_perturbed:
                 refuse_gradients(group["params"])
-        if rounding.is_needed(self, settings):
+        may_round = self._rounded or any([each.rounds for each in settings])
+        if may_round and rounding.is_needed(self, settings):
             loss = rounding.step(self, settings, *args, **kwargs)
         else:
             waiting = self._displace(settings)
-            self._probe.note(self.param_groups)
             if closure is not None:
                 closure.note()
-            loss = self._inner_step(*args, **kwargs)
-            self._probe.measure(self.param_groups)
+            if self._measures:
+                loss, self._updates = inner_updates(self, *args, **kwargs)
+            else:
+                loss, self._updates = self._inner_step(*args, **kwargs), {}
+            self._measures = False
             for x, shift in waiting:
                 x.add_(shift)
         if self._unshown:
@@ -325,11 +338,6 @@ class Perturbed(ABC):
         if "_orbits" in state:  # a copy or a pickle; torch's load comes here with less
             self._renew()
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        if type(self) is CLASSES.get(self._inner):
-            return _new_instance, (self._inner,), self.__getstate__()
-        return self._inner.__reduce_ex__(self, protocol)
-
     @contextmanager
     def _without_hooks(self, *names: str) -> Iterator[list[list[Any]]]:
         """Let the user's hooks of some kinds wait: they are to see the whole state dict."""
@@ -385,12 +393,3 @@ class Perturbed(ABC):
 
 
 Perturbed.step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]  # no scheduler wraps ours
-CLASSES: Final[dict[type, type]] = {}  # inner class: the subclass that `perturbed` made
-
-
-def _new_instance(inner: type[Optimizer]) -> Any:
-    """Return an empty perturbed optimizer, which a pickle fills."""
-    from mpgd.optim.perturbed import perturbed
-
-    kind = perturbed(inner)
-    return kind.__new__(kind)

@@ -102,34 +102,7 @@ class MPGD(SGD):
         fused: bool | None = None,
         **unknown: Never,
     ) -> None:
+        given = locals()  # first of all: the arguments alone
         refuse_unknown(unknown, ("lr", *KEYWORDS, *SGD_KEYWORDS), what="MPGD")
-        super().__init__(
-            params,
-            lr,
-            momentum,
-            dampening,
-            weight_decay,
-            nesterov,
-            maximize=maximize,
-            foreach=foreach,
-            fused=fused,
-        )
-        self._begin(  # type: ignore[attr-defined]
-            {
-                "strength": strength,
-                "steps": steps,
-                "force": force,
-                "decay": decay,
-                "sigma": sigma,
-                "mu": mu,
-                "gamma": gamma,
-                "beta": beta,
-                "symmetric": symmetric,
-                "noise": noise,
-                "start": start,
-                "stop": stop,
-                "seed": seed,
-                "rounding": rounding,
-                "engine": engine,
-            }
-        )
+        super().__init__(params, lr, **{name: given[name] for name in SGD_KEYWORDS})
+        self._begin({name: given[name] for name in KEYWORDS})  # type: ignore[attr-defined]

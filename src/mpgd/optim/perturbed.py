@@ -21,12 +21,13 @@ from torch.optim import Optimizer
 from mpgd.noise.half_rounding import is_half
 from mpgd.optim import rounding
 from mpgd.optim.distributed import refuse_gradients
-from mpgd.optim.mechanism import CLASSES, Perturbed
+from mpgd.optim.mechanism import Perturbed
 from mpgd.optim.settings import NAMES, Keywords, Seed, refuse_unknown
 
 BEGINNING: Final = "Perturbed"  # of the names of made classes
 RECIPE: Final = ("strength", "steps")
 KEYWORDS: Final = (*RECIPE, *NAMES)
+CLASSES: Final[dict[type, type]] = {}  # inner class: the subclass that `perturbed` made
 
 
 def perturbed(inner: type[Optimizer], /) -> Any:

@@ -176,7 +176,7 @@ def make_settings(group: Mapping[str, Any]) -> Settings:
         shared=shared,
         start=plain["start"],
         stop=plain["stop"],
-        seed=plain_seed(plain["seed"]),
+        seed=seed_of(*plain["seed"]) if isinstance(plain["seed"], tuple) else plain["seed"],
         drivers=drivers,
         engine=plain["engine"] if any(drivers) and known else "torch",
         orbits=_orbits((bool(mu) and not shared, bool(sigma)), noises, twins),
@@ -255,11 +255,6 @@ def check_seed_or_stream(seed: Any) -> Seed:
     if stream is None:
         raise ValueError(f"the second part of a seed must be a name or a number, got {seed!r}")
     return check_seed(seed[0]), stream
-
-
-def plain_seed(seed: Seed) -> int:
-    """Return one number for a seed, with its stream hashed into it."""
-    return seed_of(*seed) if isinstance(seed, tuple) else seed
 
 
 def pair(name: str, value: Any) -> tuple[Any, Any]:

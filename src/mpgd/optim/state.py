@@ -19,6 +19,7 @@ bits: another ordinal, another order of the driver numbers (0 and 1, their twins
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -30,15 +31,7 @@ from mpgd.noise.driver import Driver
 from mpgd.noise.engines import check_integers, kernel_for
 from mpgd.noise.phased import PhasedNoise
 from mpgd.noise.word import MAGNITUDE, NEGATIVE
-from mpgd.optim.distributed import (
-    is_sharded,
-    joined_index,
-    like,
-    local,
-    ordinals_of,
-    per_element,
-    place_of,
-)
+from mpgd.optim.distributed import Place, is_sharded, like, local, ordinals_of, place_of
 from mpgd.optim.settings import ORBITS, Settings
 
 State = MutableMapping[str, Any]
@@ -58,16 +51,6 @@ def int_scalar(value: int) -> Tensor:
     return torch.tensor(value, dtype=torch.int64, device="cpu")
 
 
-def orbit_name(number: int) -> str:
-    """Return the name of a driver's orbit in a parameter's state.
-
-    Examples:
-        >>> orbit_name(1), orbit_name(3)
-        ('additive', 'additive_twin')
-    """
-    return ELEMENTS[number]
-
-
 def needed_entries(settings: Settings, is_first: bool) -> list[str]:
     """Return the names that a parameter's state must hold; the first one of a group has more."""
     names = ["step", "ordinal", *(name for name, _, _ in settings.orbits)]
@@ -79,30 +62,34 @@ def needed_entries(settings: Settings, is_first: bool) -> list[str]:
 
 def is_complete(group: Group, settings: Settings, states: MutableMapping[Tensor, State]) -> bool:
     """Return whether every parameter of a group has the entries that the settings ask for."""
-    names, is_first = needed_entries(settings, True), True
-    for p in group["params"]:
-        if settings.is_perturbed or settings.needs_state(local(p).dtype):
-            state = states.get(p)
-            if state is None or any([name not in state for name in names]):
+    first, others = needed_entries(settings, True), needed_entries(settings, False)
+    for place, p in enumerate(group["params"]):
+        if settings.needs_state(local(p).dtype):
+            state = states.get(p, {})
+            if any([name not in state for name in (others if place else first)]):
                 return False
-        if is_first:
-            names, is_first = needed_entries(settings, False), False
     return True
 
 
 def check_orbits(params: Sequence[Tensor], states: Sequence[State], settings: Settings) -> None:
-    """Raise if an orbit is not what a step needs, before anything is changed."""
+    """Raise if an orbit is not what a step needs, before anything is changed.
+
+    Kernels get addresses, so what they rely on is checked here: that the words are there, one after
+    the other, where the parameter is.
+    """
     for p, state in zip(params, states, strict=True):
         x = local(p)
         for name, which, _ in settings.orbits:
-            word = local(state[name])
-            is_driven = settings.drivers[which] is not None
-            if word.shape != x.shape or (is_driven and word.dtype != torch.int32):
+            words = local(state[name])
+            is_word = words.dtype == torch.int32 or settings.drivers[which] is None
+            fits = words.shape == x.shape and words.get_device() == x.get_device()
+            if not (is_word and fits and words.is_contiguous()):
                 raise RuntimeError(
-                    f"{name} of a parameter of shape {tuple(x.shape)} must be a tensor of that "
-                    f"shape, int32 for chaotic noise, got {word.dtype} of {tuple(word.shape)}"
+                    f"{name} of a parameter of shape {tuple(x.shape)} must be a contiguous tensor "
+                    f"of that shape on {x.device}, int32 for chaotic noise, got {words.dtype} of "
+                    f"shape {tuple(words.shape)} with strides {words.stride()} on {words.device}"
                 )
-            if word.numel() and not word.data_ptr():
+            if words.numel() and not words.data_ptr():
                 raise RuntimeError(
                     f"{name} of a parameter of shape {tuple(x.shape)} has no memory any more"
                 )
@@ -115,17 +102,20 @@ def ensure_states(groups: Groups, states: MutableMapping[Tensor, State]) -> None
     Phases of orbits that are there are cut where ``longest`` has fallen below them.
     """
     pending = list(_pending(groups, states))
-    for each in pending:
-        _refuse_lazy(each.parameter)
-        kernel_for(each.settings.engine, each.parameter.device)  # refuses one that does not run
-    for each in pending:
-        each.state.setdefault("step", int_scalar(0))
-        each.state.setdefault("ordinal", int_scalar(each.ordinal))
+    for p, _, settings, _ in pending:
+        kernel_for(settings.engine, p.device)  # refuses one that does not run
+        if p.is_conj() or p.is_neg():
+            raise ValueError(
+                "a parameter must own its memory to be updated in place, got a lazily conjugated "
+                f"or negated view of shape {tuple(p.shape)}; resolve_conj() or resolve_neg() it"
+            )
+    for _, state, _, ordinal in pending:
+        state.setdefault("step", int_scalar(0))
+        state.setdefault("ordinal", int_scalar(ordinal))
     _start_orbits(pending)
-    for each in pending:
-        tables = each.settings.tables
-        if tables is not None and int(each.state.get("tables", -1)) != tables:
-            each.state["tables"] = int_scalar(tables)
+    for _, state, settings, _ in pending:
+        if settings.tables is not None and int(state.get("tables", -1)) != settings.tables:
+            state["tables"] = int_scalar(settings.tables)
     shared: list[State] = []
     for group, settings in groups:
         if settings.shared and group["params"]:
@@ -145,23 +135,22 @@ class PendingParameter(NamedTuple):
     ordinal: int
 
 
-class MissingOrbit(NamedTuple):
-    """An orbit that a state lacks: its name, which noise it is of, and its driver's number."""
+class OrbitPart(NamedTuple):
+    """At most PART words of an orbit that starts.
 
-    of: PendingParameter
-    name: str
-    which: int
-    number: int
+    Attributes:
+        noise: of the orbit.
+        words: where they are written.
+        place: of the whole orbit, and
+        first: the number of the first word in it.
+        key: of the orbit's elements.
+    """
 
-    @property
-    def size(self) -> int:
-        """How many elements it has here."""
-        return local(self.of.parameter).numel()
-
-    @property
-    def key(self) -> int:
-        """The key of its elements."""
-        return make_key(self.of.settings.seed, self.of.ordinal, self.number)
+    noise: PhasedNoise
+    words: Tensor
+    place: Place
+    first: int
+    key: int
 
 
 def _pending(groups: Groups, states: MutableMapping[Tensor, State]) -> Iterator[PendingParameter]:
@@ -184,79 +173,53 @@ def _pending(groups: Groups, states: MutableMapping[Tensor, State]) -> Iterator[
             yield PendingParameter(p, states.setdefault(p, {}), settings, ordinal)
 
 
-def _refuse_lazy(parameter: Tensor) -> None:
-    if parameter.is_conj() or parameter.is_neg():
-        raise ValueError(
-            "a parameter must own its memory to be updated in place, got a lazily conjugated or "
-            f"negated view of shape {tuple(parameter.shape)}; resolve_conj() or resolve_neg() it"
-        )
-
-
 def _start_orbits(pending: Sequence[PendingParameter]) -> None:
-    """Start the orbits that are missing; small ones of one noise together, which is faster."""
-    missing = [
-        MissingOrbit(each, *orbit)
-        for each in pending
-        for orbit in each.settings.orbits
-        if orbit[0] not in each.state
-    ]
-    batch: list[MissingOrbit] = []
-    for orbit in missing:
-        if batch and (_kind(batch[0]) != _kind(orbit) or _size(batch) + orbit.size > PART):
-            _start_batch(batch)
-            batch = []
-        batch.append(orbit)
+    """Start the orbits that are missing; many small ones of one noise together, which is faster."""
+    started: list[tuple[State, str, Tensor]] = []
+    batch: list[OrbitPart] = []
+    for p, state, settings, ordinal in pending:
+        place = place_of(p)
+        for name, which, number in settings.orbits:
+            if name in state:
+                continue
+            noise = settings.noises[which]
+            if not isinstance(noise, PhasedNoise):
+                ids = {"tensor_id": ordinal, "driver_id": number}
+                index = place.index(p.device)
+                words = noise.init(place.shape, settings.seed, p.device, index=index, **ids).word
+                started.append((state, name, like(p, words)))
+                continue
+            words = torch.empty(place.shape, dtype=torch.int32, device=p.device)
+            started.append((state, name, like(p, words)))
+            key = make_key(settings.seed, ordinal, number)
+            for k, part in enumerate(torch.split(words.view(-1), PART)):
+                is_alike = all(b.noise == noise and b.words.device == p.device for b in batch[:1])
+                size = part.numel() + sum([each.words.numel() for each in batch])
+                if batch and not (is_alike and size <= PART):
+                    _start_batch(batch)
+                    batch = []
+                batch.append(OrbitPart(noise, part, place, k * PART, key))
     if batch:
         _start_batch(batch)
+    for state, name, words in started:
+        state[name] = words
 
 
-def _kind(orbit: MissingOrbit) -> tuple[object, torch.device]:
-    return orbit.of.settings.noises[orbit.which], orbit.of.parameter.device
-
-
-def _size(batch: Sequence[MissingOrbit]) -> int:
-    return sum([orbit.size for orbit in batch])
-
-
-def _start_batch(batch: Sequence[MissingOrbit]) -> None:
-    """Start orbits of one noise on one device; one that is larger than a part, part by part."""
-    noise, device = _kind(batch[0])
-    if not isinstance(noise, PhasedNoise):
-        for orbit in batch:
-            _start_other(orbit, noise)
-        return
+def _start_batch(batch: Sequence[OrbitPart]) -> None:
+    """Write the first words of parts of orbits, of one noise on one device."""
+    device = batch[0].words.device
     check_integers(device)
-    if len(batch) == 1:
-        words = [_start_large(batch[0], noise)]
-    else:
-        places = [place_of(orbit.of.parameter) for orbit in batch]
-        sizes = [orbit.size for orbit in batch]
-        keys = torch.tensor([orbit.key for orbit in batch], dtype=torch.int64, device="cpu")
-        joined = noise.start(joined_index(places, device), per_element(keys, sizes, device))
-        parts = zip(torch.split(joined, sizes), places, strict=True)
-        words = [word.view(place.shape).clone() for word, place in parts]
-    for orbit, word in zip(batch, words, strict=True):
-        orbit.of.state[orbit.name] = like(orbit.of.parameter, word)
-
-
-def _start_large(orbit: MissingOrbit, noise: PhasedNoise) -> Tensor:
-    p = orbit.of.parameter
-    place, size = place_of(p), orbit.size
-    words = torch.empty(size, dtype=torch.int32, device=p.device)
-    for first in range(0, size, PART):
-        part = slice(first, min(first + PART, size))
-        index = place.index(p.device, part)
-        assert index is not None
-        words[part] = noise.start(index, orbit.key)
-    return words.view(place.shape)
-
-
-def _start_other(orbit: MissingOrbit, noise: Any) -> None:
-    p, settings = orbit.of.parameter, orbit.of.settings
-    place = place_of(p)
-    ids = {"tensor_id": orbit.of.ordinal, "driver_id": orbit.number}
-    word = noise.init(place.shape, settings.seed, p.device, index=place.index(p.device), **ids).word
-    orbit.of.state[orbit.name] = like(p, word)
+    sizes = [part.words.numel() for part in batch]
+    index = [
+        part.place.part_index(device, slice(part.first, part.first + size))
+        for part, size in zip(batch, sizes, strict=True)
+    ]
+    keys = torch.tensor([part.key for part in batch], dtype=torch.int64, device=device)
+    repeats = torch.tensor(sizes, device=device)
+    each_key = torch.repeat_interleave(keys, repeats, output_size=sum(sizes))
+    words = batch[0].noise.start(torch.cat(index), each_key)
+    for part, own in zip(batch, torch.split(words, sizes), strict=True):
+        part.words.copy_(own)
 
 
 def cut_phases(state: State, settings: Settings) -> None:
@@ -345,10 +308,9 @@ def _transferred(state: State, old: Tensor, new: Tensor) -> State | None:
     cut = dict(state)
     for name in ELEMENTS:
         if name in state:
-            words, index = local(state[name]).to(device).reshape(-1), place.index(device)
-            size = torch.Size(place.shape).numel()
-            part = words[:size] if index is None else words[index.reshape(-1)]
-            cut[name] = like(new, part.reshape(place.shape).clone())
+            words = local(state[name]).to(device).reshape(-1)
+            part = words[place.part_index(device, slice(0, math.prod(place.shape)))]
+            cut[name] = like(new, part.reshape(place.shape))
     return cut
 
 

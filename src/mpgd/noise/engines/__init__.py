@@ -94,25 +94,6 @@ def check_gpu(device: torch.device) -> None:
     )
 
 
-def check_kernel(engine: str | None, device: torch.device, dtype: torch.dtype) -> str:
-    """Return the compiled engine that takes a tensor of this kind; an error names the cure."""
-    kernel = kernel_for(engine, device)
-    if kernel is None:
-        needed = {"cpu": "cpu", "cuda": "triton"}.get(device.type)
-        if needed is None:
-            raise ValueError(
-                f"fused=True needs a kernel, and there is none for device {str(device)!r}; "
-                "leave fused out, and torch operations do the same"
-            )
-        raise ImportError(f"fused=True on {device} needs {_needs(needed)}")
-    if dtype not in FLOATS[kernel]:
-        raise ValueError(
-            f"the {kernel} kernel takes {', '.join(map(str, FLOATS[kernel]))}, got a parameter of "
-            f"{dtype}; leave engine and fused out, and torch operations do the same"
-        )
-    return kernel
-
-
 @lru_cache(maxsize=64)
 def check_integers(device: torch.device) -> None:
     """Raise if ``device`` has no 64-bit integers, which all engines count and hash with."""

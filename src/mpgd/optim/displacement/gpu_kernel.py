@@ -12,16 +12,24 @@ one compiled kernel serves all steps and all learning rates.
             then each driver's threshold, sign mask and largest magnitude
     row     the fields of `mpgd.noise.engines.cpu.Row`
 
-Programs find their work in a map from the program's number to (row, block of the row). So tensors
-of any lengths share a launch, and a program never works on two of them.
+The CPU writes the sheet and sends it in one copy; nothing waits for the GPU. Programs find their
+work in a map from the program's number to (row, block of the row), which depends on the lengths
+alone, so it is sent once and kept. With blocks of 512, tensors of 700 and 500 elements take three:
+
+    program   0  1  2
+    row       0  0  1
+    block     0  1  0
 
 Import this module only where triton is installed; `mpgd.noise.engines.has_triton` tells.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
+import numpy as np
 import torch
 import triton
 import triton.language as tl
@@ -29,16 +37,20 @@ from torch import Tensor
 
 from mpgd.maps.normal import EXCESS, INPUT_SHIFT
 from mpgd.maps.rows import INPUT_BITS
+from mpgd.noise.driver import outside_modes
+from mpgd.noise.engines.cpu import Row
 from mpgd.noise.engines.gpu import (
     BLOCK,
     OPTIONS,
     advanced,
     driver_key,
     hash_element,
+    head_rule,
     looked_up,
     on_device,
     step_key,
 )
+from mpgd.optim.settings import Settings
 
 KINDS: Final = {torch.float32: tl.float32, torch.bfloat16: tl.bfloat16, torch.float16: tl.float16}
 
@@ -190,11 +202,52 @@ def displace_rows(
     tl.store(x_at, _rounded(x, kind), mask=inside)
 
 
-def launch_rows(
-    sheet: Tensor, places: Tensor, tables: list[Tensor], dtype: torch.dtype, uses: dict[str, bool]
+def launch(
+    rows: Sequence[Row],
+    dtype: torch.dtype,
+    device: torch.device,
+    settings: Settings,
+    scales: tuple[float, float],
+    shared: float | None,
 ) -> None:
-    """Displace all rows of a sheet in one launch; ``uses`` are the flags of `displace_rows`."""
+    """Displace the rows of parameters of one dtype on one device, and advance their orbits."""
+    places = _block_places(tuple(row.length for row in rows), device)
+    if not len(places):
+        return
+    known = [driver for driver in settings.drivers if driver is not None]
+    drivers = known[0], known[-1]  # one that is not used is the other
+    numbers = [0.0 if shared is None else shared]
+    for driver, scale in zip(drivers, scales, strict=True):
+        numbers += [scale * driver.laminar_value, scale * driver.burst_value]
+    head = np.array(numbers, dtype=np.float32).view(np.int32).astype(np.int64)
+    rules = [part for driver in drivers for part in head_rule(driver)]
+    lines = np.array(rows, dtype=np.int64).reshape(-1)
+    sheet = torch.from_numpy(np.concatenate([head, rules, lines]))
+    if device.type != "cpu":
+        sheet = sheet.pin_memory().to(device, non_blocking=True)
     with on_device(sheet):
         displace_rows[(len(places),)](
-            sheet, places, *tables, KINDS[dtype], **uses, size=BLOCK, **OPTIONS
+            sheet,
+            places,
+            *(driver.returns.pairs_on(device) for driver in drivers),
+            KINDS[dtype],
+            has_shared=shared is not None,
+            draws_m=settings.mu != 0 and shared is None,
+            draws_n=settings.sigma != 0,
+            twins=settings.twins,
+            normal_m=drivers[0].is_normal,
+            normal_n=drivers[1].is_normal,
+            size=BLOCK,
+            **OPTIONS,
         )
+
+
+@lru_cache(maxsize=64)
+def _block_places(lengths: tuple[int, ...], device: torch.device) -> Tensor:
+    """Return (row, block of the row) of every program, an int64 tensor (program, 2)."""
+    counts = -(-np.array(lengths, dtype=np.int64) // BLOCK)
+    rows = np.repeat(np.arange(len(counts)), counts)
+    first = np.repeat(np.cumsum(counts) - counts, counts)
+    places = np.stack([rows, np.arange(len(rows)) - first], axis=1)
+    with outside_modes():
+        return torch.from_numpy(places).to(device)

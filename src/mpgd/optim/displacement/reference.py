@@ -5,22 +5,40 @@ A large part of a kernel's known noise is worked on in pieces, so that temporary
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
 
 from mpgd.noise import NoiseState
-from mpgd.noise.counter_hash import extend_key, flat_index, step_key
+from mpgd.noise.counter_hash import extend_key, step_key
 from mpgd.noise.driver import Driver
 from mpgd.noise.engines import tensor
 from mpgd.noise.memoryless import integers
-from mpgd.optim.displacement.target import Target
+from mpgd.optim.distributed import Place
 from mpgd.optim.settings import TWIN, Settings
 from mpgd.optim.state import int_scalar
 from mpgd.optim.update import displaced, precision_of, term
 
 PIECE: Final = 1 << 16  # elements at a time
+
+
+class Target(NamedTuple):
+    """A parameter's local part: what is displaced, and all that its numbers depend on.
+
+    Attributes:
+        x: the local part of a parameter, or what stands for it; complex numbers as pairs.
+        place: of the part in the whole parameter.
+        key: the hash of (seed, ordinal).
+        step: the number of the step.
+        orbits: the words of each driver number that is in use, contiguous.
+    """
+
+    x: Tensor
+    place: Place
+    key: int
+    step: int
+    orbits: dict[int, Tensor]
 
 
 def displace(
@@ -34,24 +52,19 @@ def displace(
         scales: mu eta^gamma1 and sigma eta^gamma2.
         shared: m of all elements, where one driver multiplies them all.
     """
-    x, known = target.x, settings.drivers
-    cuts = x.numel() > PIECE and all(
-        known[k] is not None or not size for k, size in enumerate(settings.sizes)
-    )
-    cuts = cuts and all(words.is_contiguous() for words in target.orbits.values())
+    x, precision = target.x, precision_of(target.x.dtype)
+    pairs = zip(settings.drivers, settings.sizes, strict=True)
+    cuts = all(driver is not None or not size for driver, size in pairs)
     flat = x.reshape(-1)  # a copy, where it is not contiguous
-    for first in range(0, flat.numel(), PIECE if cuts else max(1, flat.numel())):
-        piece = slice(first, min(first + PIECE, flat.numel())) if cuts else None
-        old = x if piece is None else flat[piece]
-        precision = precision_of(x.dtype)
+    size = PIECE if cuts else max(1, flat.numel())
+    for first in range(0, flat.numel(), size):
+        piece = slice(first, min(first + size, flat.numel()))
         m, n = (
             _term(target, settings, which, scales[which], precision, shared, piece)
             for which in (0, 1)
         )
-        new = displaced(old.to(precision), m, n)
-        old.copy_(new)
-    if cuts and not x.is_contiguous():
-        x.copy_(flat.view(x.shape))
+        flat[piece] = displaced(flat[piece].to(precision), m, n)
+    x.copy_(flat.view(x.shape))
 
 
 def _term(
@@ -61,9 +74,9 @@ def _term(
     scale: float,
     precision: torch.dtype,
     shared: float | None,
-    piece: slice | None,
+    piece: slice,
 ) -> Tensor | None:
-    """Return m (``which`` 0) or n (1); None if that noise is not in use."""
+    """Return m (``which`` 0) or n (1) of a piece; None if that noise is not in use."""
     if not settings.sizes[which]:
         return None
     if which == 0 and shared is not None:
@@ -78,50 +91,31 @@ def _term(
     return terms[0] - terms[1] if settings.twins else terms[0]
 
 
-def _index(target: Target, piece: slice | None) -> Tensor:
-    index = target.place.index(target.x.device, piece)
-    return flat_index(target.place.shape, target.x.device) if index is None else index
+def _chaotic(
+    target: Target, driver: Driver, number: int, scale: float, precision: torch.dtype, piece: slice
+) -> Tensor:
+    values = (scale * driver.laminar_value, scale * driver.burst_value)
+    words = target.orbits[number].view(-1)[piece]
+    v = torch.empty_like(words, dtype=precision)
+    index = target.place.part_index(words.device, piece)
+    tensor.advance_into(driver, words, v, _key(target, number), index, values)
+    return v
+
+
+def _normal(
+    target: Target, driver: Driver, number: int, scale: float, precision: torch.dtype, piece: slice
+) -> Tensor:
+    index = target.place.part_index(target.x.device, piece)
+    unit = index.new_full((), scale * driver.laminar_value, dtype=precision)
+    return integers(index, _key(target, number), driver).to(precision) * unit
 
 
 def _key(target: Target, number: int) -> int:
     return step_key(extend_key(target.key, number), target.step)
 
 
-def _chaotic(
-    target: Target,
-    driver: Driver,
-    number: int,
-    scale: float,
-    precision: torch.dtype,
-    piece: slice | None,
-) -> Tensor:
-    values = (scale * driver.laminar_value, scale * driver.burst_value)
-    words, index = target.orbits[number], target.place.index(target.x.device, piece)
-    if piece is None:
-        v, following = tensor.advance(driver, words, _key(target, number), index, values, precision)
-        words.copy_(following)
-        return v
-    words = words.view(-1)[piece]
-    v = torch.empty_like(words, dtype=precision)
-    tensor.advance_into(driver, words, v, _key(target, number), index, values)
-    return v
-
-
-def _normal(
-    target: Target,
-    driver: Driver,
-    number: int,
-    scale: float,
-    precision: torch.dtype,
-    piece: slice | None,
-) -> Tensor:
-    index = _index(target, piece)
-    unit = index.new_full((), scale * driver.laminar_value, dtype=precision)
-    return integers(index, _key(target, number), driver).to(precision) * unit
-
-
 def _other(target: Target, settings: Settings, which: int, number: int) -> Tensor:
-    """Return the values of any noise, by its own `step`."""
+    """Return the values of any noise, by its own `step`, for the whole part."""
     device, noise = target.x.device, settings.noises[which]
     orbit = target.orbits.get(number)
     if orbit is None:
@@ -132,4 +126,4 @@ def _other(target: Target, settings: Settings, which: int, number: int) -> Tenso
     )
     if noise.has_orbit:
         orbit.copy_(following.word)
-    return v
+    return v.reshape(-1)

@@ -23,10 +23,10 @@ from torch.optim import Optimizer
 from mpgd.optim.diagnostics import SIZES
 from mpgd.optim.displacement import displace as apply
 from mpgd.optim.displacement import next_shared
-from mpgd.optim.displacement.target import Target
+from mpgd.optim.displacement.reference import Target
 from mpgd.optim.distributed import local, place_of
 from mpgd.optim.settings import check_learning_rate
-from mpgd.optim.state import ELEMENTS, SCALARS, State, cut_phases
+from mpgd.optim.state import ELEMENTS, SCALARS, State, check_orbits, cut_phases
 
 OPTIMIZERS: Final[WeakValueDictionary[int, Optimizer]] = WeakValueDictionary()
 SHARED_NAMES: Final = ("shared_step", *SCALARS)
@@ -147,6 +147,7 @@ def displace_group(
         own |= {name: next(words) for name in masked(ELEMENTS, mask)}
         if has_changed:
             cut_phases(own, settings)
+        check_orbits([x], [own], settings)
         used = {k: own[name] for name, _, k in settings.orbits}
         key = optimizer._key_of(p, settings)
         targets.append(Target(x, place_of(p), key, int(step), used))
