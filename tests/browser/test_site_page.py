@@ -71,7 +71,8 @@ def address(site: Path) -> Iterator[str]:
 
 
 def pages(site: Path) -> list[str]:
-    return sorted(page.parent.relative_to(site).as_posix() for page in site.rglob("index.html"))
+    found = (page.parent.relative_to(site).as_posix() for page in site.rglob("index.html"))
+    return sorted(page for page in found if page != "lab")  # which test_lab_page.py looks at
 
 
 def test_every_page_shows_formulas_and_whole_lines_of_code(
@@ -90,6 +91,16 @@ def test_every_page_shows_formulas_and_whole_lines_of_code(
     assert browser.run(FONT) == 1
     assert browser.strangers() == []
     assert browser.errors() == []
+
+
+def test_the_lab_stands_beside_the_pages(browser: Browser, address: str) -> None:
+    browser.look(1400, still=True)
+    browser.open(f"{address}/command-line/")
+    browser.open(browser.find("article a[href*='lab/']").get_attribute("href"))
+    drawn = "return document.querySelector('[data-plot=wells-mpgd]').hasAttribute('aria-label')"
+    browser.until(lambda: browser.run(drawn), "the wells", 60)
+    assert browser.errors() == []
+    assert browser.strangers() == []
 
 
 def test_the_checks_of_a_page_can_fail(browser: Browser, tmp_path: Path) -> None:

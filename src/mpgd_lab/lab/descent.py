@@ -39,14 +39,14 @@ def levels_of(settings: Settings) -> Levels:
     return levels(force=settings.force, decay=settings.decay, **given)
 
 
-def descent(settings: Settings) -> Numbers:
+def descent(settings: Settings, most: int = MOMENTS) -> Numbers:
     """Return the ways of all schemes down the landscape, and what is watched of them.
 
     ``across`` and ``up`` are where run 0 is in the picture, ``view`` a frame that holds them;
     ``off`` is the step at which run 0 has run off, ``gone`` how many of all runs have. The
     quartiles are over all runs.
     """
-    land, moments = LANDSCAPES[settings.landscape], thin(settings.steps + 1, MOMENTS)
+    land, moments = LANDSCAPES[settings.landscape], thin(settings.steps + 1, most)
     x, off = walk(settings, moments)
     with np.errstate(over="ignore", invalid="ignore"):
         watched = np.where(np.isnan(x[..., 0]), inf, land.watched(x))  # (moment, scheme, run)

@@ -6,6 +6,7 @@ v is chaotic, one of its rivals (`simulation.rivals`), or stable. The slider giv
 a phase (`mpgd.theory.phases.laminar`); wells and slopes are those of the experiment ``escape``.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -33,7 +34,7 @@ NEVER: Final = MOST_STEPS + 1  # the step at which the first has run off, where 
 LEFT, RIGHT = SIDES  # walls that no phase reaches
 
 
-def wells(settings: Settings) -> Numbers:
+def wells(settings: Settings, frames: int = FRAMES) -> Numbers:
     """Return where walkers of each noise are, and how many in the wide well.
 
     ``off`` tells how many walkers have run off, and the step at which the first has. ``leaves`` has
@@ -41,7 +42,8 @@ def wells(settings: Settings) -> Numbers:
     minimum; in the symmetric scheme, whose force is that of two, those of telegraph noise only.
     """
     sigma = levels(lr=settings.eta, gamma=settings.gamma, force=settings.force).sigma
-    moments, x, off = walk(settings, sigma)
+    moments = thin(settings.steps + 1, frames)
+    x, off = walk(settings, sigma, moments)
     grid = np.linspace(*framed(x[:, :STEADY, :SHOWN]), 241)
     return {
         "moments": moments,
@@ -76,12 +78,13 @@ def drawn(x: Array) -> Array:
     return np.where(np.abs(x) < GONE, x, np.nan).round(3)
 
 
-def walk(settings: Settings, sigma: float) -> tuple[list[int], Array, NDArray[np.int64]]:
-    """Return moments, all places then, (moment, noise, walker), and the steps of divergence.
+def walk(
+    settings: Settings, sigma: float, moments: Sequence[int]
+) -> tuple[Array, NDArray[np.int64]]:
+    """Return all places at these moments, (moment, noise, walker), and the steps of divergence.
 
     A walker that has not diverged has step -1.
     """
-    moments = thin(settings.steps + 1, FRAMES)
     eta, scale = settings.eta, sigma * settings.eta**settings.gamma
     x = np.tile(np.where(np.arange(WALKERS) % 2, WIDE, -NARROW), (len(KINDS), 1))
     kept, wanted, off = [x], set(moments), np.full(x.shape, -1)
@@ -91,7 +94,7 @@ def walk(settings: Settings, sigma: float) -> tuple[list[int], Array, NDArray[np
             off[(off < 0) & ~(np.abs(x) < GONE)] = k
             if k in wanted:
                 kept.append(x)
-    return moments, np.stack(kept), off
+    return np.stack(kept), off
 
 
 def values(settings: Settings) -> Array:

@@ -47,9 +47,9 @@ def test_symmetric_values_are_differences_and_products_have_a_symmetric_limit() 
 
 
 def test_walkers_follow_the_recursion() -> None:
-    moments, x, off = walk(SMALL, 0.3)
+    x, off = walk(SMALL, 0.3, range(121))
     assert (off == -1).all()
-    assert moments == list(range(121))
+    assert wells(SMALL)["moments"] == list(range(121))
     assert sorted(set(x[0].ravel())) == [-0.5, 1.5]
     v = values(SMALL)
     expected = x[41] - 0.02 * two_slopes(x[41]) + 0.3 * 0.02**0.6 * v[41]
@@ -75,7 +75,7 @@ def test_the_force_is_that_of_the_slider_and_rates_are_the_theorys() -> None:
 
 def test_shares_are_those_of_all_walkers() -> None:
     found = wells(SMALL)
-    _, x, _ = walk(SMALL, found["sigma"])
+    x, _ = walk(SMALL, found["sigma"], found["moments"])
     for i, kind in enumerate(KINDS):
         held = found["schemes"][kind]
         assert held["wide"] == (x[:, i] > 0).mean(axis=1).tolist()

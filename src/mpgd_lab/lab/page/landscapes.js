@@ -2,23 +2,25 @@
 
 import { colour, describe, plots, written } from "./plot.js";
 
-export const SCHEMES = {
-  gd: { name: "Gradient descent", short: "GD", shape: "disc" },
-  gaussian: { name: "Gaussian noise", short: "Gaussian", shape: "square" },
+const NOISES = {
   mpgd: { name: "MPGD", short: "MPGD", shape: "diamond" },
+  telegraph: { name: "Telegraph noise", short: "telegraph", shape: "disc" },
+  coloured: { name: "Coloured noise", short: "coloured", shape: "square" },
+  gaussian: { name: "Gaussian noise", short: "Gaussian", shape: "square" },
 };
-
-export const WELLS = {
-  mpgd: { name: "MPGD", short: "MPGD" },
-  gaussian: { name: "Gaussian noise", short: "Gaussian" },
-  stable: { name: "Stable noise", short: "stable" },
-};
+const { mpgd, telegraph, coloured, gaussian } = NOISES;
+export const SCHEMES = { gd: { name: "Gradient descent", short: "GD", shape: "disc" }, gaussian, coloured, telegraph, mpgd };
+export const WELLS = { ...NOISES, stable: { name: "Stable noise", short: "stable" } };
+const PHASED = ["mpgd", "telegraph"]; // noises with a constant push while a phase lasts
 
 const AXES = { valley: ["v", "|u|"], rastrigin: ["x₁", "x₂"] };
 const CURVES = { valley: "trace", rastrigin: "loss" };
 const latest = (moments, k) => moments.findLastIndex((moment) => moment <= k);
 
-/** Draw the walkers of all three noises, their shares, and the slopes. */
+/** Return whether a canvas is the first of its row, which has the axis. */
+const leads = ({ offsetLeft, parentElement }) => offsetLeft === parentElement.firstElementChild.offsetLeft;
+
+/** Draw the walkers of all noises, their shares, and the slopes. */
 export function drawWells(wells, k) {
   for (const key of Object.keys(WELLS)) drawWell(wells, key, k);
   drawSlope(wells);
@@ -45,7 +47,7 @@ function drawWay(land, key, k) {
   const { across, up, off } = schemes[key];
   const narrow = plot.canvas.clientWidth < 170;
   const [xName, yName] = AXES[landscape];
-  const axis = key === "gd" ? { yName, left: narrow ? 34 : 40 } : { left: 12, yTicks: false };
+  const axis = leads(plot.canvas) ? { yName, left: narrow ? 34 : 40 } : { left: 12, yTicks: false };
   plot.begin({ x: view.across, y: view.up, xName, title: narrow ? short : name, ...axis });
   const now = latest(moments, k);
   plot.clipped(() => {
@@ -135,14 +137,14 @@ function names(plot, ends, most) {
   }
 }
 
-/** The two wells with walkers of one noise on them; with MPGD also the loss in a phase. */
+/** The two wells with walkers of one noise on them; with phases also the loss in one. */
 function drawWell({ moments, grid, loss, force, schemes, count }, key, k) {
   const plot = plots[`wells-${key}`];
   const { name, short } = WELLS[key];
   const now = latest(moments, k);
   const [first, last] = [grid[0], grid.at(-1)];
   const narrow = plot.canvas.clientWidth < 170;
-  const axis = key === "mpgd" ? { yName: "loss R", left: narrow ? 34 : 40 } : { left: 12, yTicks: false };
+  const axis = leads(plot.canvas) ? { yName: "loss R", left: narrow ? 34 : 40 } : { left: 12, yTicks: false };
   plot.begin({ x: [first, last], y: [-1.6, 3], xName: "x", title: narrow ? short : name, ...axis });
   const height = (x) => {
     const place = ((x - first) / (last - first)) * (grid.length - 1);
@@ -151,7 +153,7 @@ function drawWell({ moments, grid, loss, force, schemes, count }, key, k) {
   };
   plot.clipped(() => {
     plot.line([0, 0], [-1.6, 3], { colour: "grid", width: 1 });
-    if (key === "mpgd") {
+    if (PHASED.includes(key)) {
       for (const chi of [-1, 1]) {
         const tilted = loss.map((r, i) => r - chi * force * grid[i]);
         plot.line(grid, tilted, { colour: "quiet", width: 1.2, dash: [5, 4], alpha: 0.7 });

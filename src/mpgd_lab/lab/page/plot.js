@@ -47,7 +47,7 @@ export class Plot {
     }
     pen.setTransform(scale, 0, 0, scale, 0, 0);
     pen.clearRect(0, 0, width, height);
-    this.box = { left, top: headroom ? 24 : 8, right: width - right, bottom: height - (xName ? 38 : 22) };
+    this.box = { left, top: headroom ? 24 : 8, right: width - right, bottom: height - (xName ? 38 : xTicks ? 22 : 6) };
     Object.assign(this, { x, y });
     if (title) this.label(title, left, 13, { colour: "ink", weight: 600 });
     this.axis(xTicks, yTicks);
@@ -99,6 +99,15 @@ export class Plot {
     pen.textAlign = align;
     pen.fillStyle = colour(name);
     pen.fillText(text, x, y);
+  }
+
+  /** Name colours above the frame, from the right: [text, colour] each. */
+  legend(entries) {
+    let x = this.box.right;
+    for (const [text, colour] of entries.toReversed()) {
+      this.label(text, x, this.box.top - 8, { colour, align: "right", weight: 600 });
+      x -= this.pen.measureText(text).width + 12;
+    }
   }
 
   sideways(text) {
