@@ -182,12 +182,13 @@ noise = mpgd.ChaoticNoise(gamma=${gamma}, beta=${beta}${signs})
 ${values}
 
 optimizer = mpgd.MPGD(model.parameters(), lr=${eta}, force=${force}, decay=${decay},
-                      gamma=${gamma}, beta=${beta}${signs}${twins ? ", symmetric=True" : ""}, seed=${seed})
+                      noise=noise${twins ? ", symmetric=True" : ""}, seed=${seed})
 mpgd.levels(lr=${eta}, gamma=${gamma}, force=${force}, decay=${decay})   # as the paper's mu and sigma
 
 telegraph = mpgd.TelegraphNoise(dwell=${dwell})   # panel 3 shows noise.laminar_value times
 coloured = mpgd.noise.ColouredNoise(time=${dwell})   # their paths
-optimizer = mpgd.MPGD(model.parameters(), lr=${eta}, force=${force}, decay=${decay}, noise=telegraph, seed=${seed})`;
+optimizer = mpgd.MPGD(model.parameters(), lr=${eta}, force=${force}, decay=${decay},
+                      noise=telegraph, seed=${seed})`;
 }
 
 // Time -------------------------------------------------------------------------------------------

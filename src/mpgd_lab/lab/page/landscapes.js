@@ -78,7 +78,7 @@ function valley(plot, { across: [, width], up: [, height] }, eta) {
   plot.line([-width, width], [edge, edge], { colour: "soft", width: 1, dash: [2, 4] });
 }
 
-/** Return a picture of a loss whose coordinates add up: dark is high. */
+/** Return a picture of a loss whose coordinates add up: the bluer the higher. */
 function relief({ profile: { loss } }, plot) {
   const shade = colour("hill");
   if (relief.of === loss && relief.shade === shade) return relief.image;
@@ -101,7 +101,7 @@ function relief({ profile: { loss } }, plot) {
 function drawCurve({ landscape, moments, schemes, top, eta }, k) {
   const plot = plots.curve;
   const end = moments.at(-1);
-  plot.begin({ x: [0, end], y: [0, top], xName: "step k", yName: CURVES[landscape], left: 50, right: 70 });
+  plot.begin({ x: [0, end], y: [0, top], xName: "step k", yName: CURVES[landscape], left: 50, right: 80 });
   const now = latest(moments, k);
   plot.clipped(() => {
     for (const [key, { watched, quartiles }] of Object.entries(schemes)) {
@@ -207,7 +207,7 @@ function drawSlope({ grid, slope, force, slopes: [wide, narrow] }) {
 function drawShare({ moments, schemes }, k) {
   const plot = plots.share;
   const end = moments.at(-1);
-  plot.begin({ x: [0, end], y: [0, 1], xName: "step k", yName: "share in the wide well", left: 58, right: 76 });
+  plot.begin({ x: [0, end], y: [0, 1], xName: "step k", yName: "share in the wide well", left: 58, right: 80 });
   const now = latest(moments, k);
   plot.clipped(() => {
     plot.line([0, end], [0.5, 0.5], { colour: "soft", width: 1, dash: [2, 4] });

@@ -72,7 +72,7 @@ export class Plot {
   /** Write a tick's label below the frame, inside the canvas. */
   below(text, x) {
     this.pen.font = "400 12px system-ui, sans-serif";
-    const half = this.pen.measureText(text).width / 2;
+    const half = this.pen.measureText(text).width / 2 + 3; // so that neighbours stay apart
     const place = Math.min(Math.max(x, half), this.canvas.clientWidth - half);
     this.label(text, place, this.box.bottom + 14, { align: "center" });
   }
