@@ -130,11 +130,13 @@ function drawCurve({ landscape, moments, schemes, top, eta }, k) {
 
 /** Write names at the right end of curves, none over another. */
 function names(plot, ends, most) {
-  let lowest = -Infinity;
-  for (const [text, colour, end] of ends.sort((a, b) => b[2] - a[2])) {
-    lowest = Math.max(plot.py(Math.min(end, most)) + 4, lowest + 15);
-    plot.label(text, plot.box.right + 6, lowest, { colour, weight: 650 });
-  }
+  const sorted = ends.sort((a, b) => b[2] - a[2]);
+  const places = [];
+  for (const [, , end] of sorted) places.push(Math.max(plot.py(Math.min(end, most)) + 4, (places.at(-1) ?? -Infinity) + 15));
+  sorted.forEach(([text, colour], i) => { // what would stand below the frame moves up, and all above it
+    const highest = plot.box.bottom + 4 - 15 * (sorted.length - 1 - i);
+    plot.label(text, plot.box.right + 6, Math.min(places[i], highest), { colour, weight: 650 });
+  });
 }
 
 /** The two wells with walkers of one noise on them; with phases also the loss in one. */

@@ -59,7 +59,7 @@ export class Plot {
     const { pen, box } = this;
     pen.lineWidth = 1;
     pen.strokeStyle = colour("grid");
-    const xs = xTicks ? ticks(...this.x, Math.max(2, (box.right - box.left) / 70)) : [];
+    const xs = xTicks ? ticks(...this.x, Math.max(3.8, (box.right - box.left) / 70)) : [];
     const ys = yTicks ? ticks(...this.y, Math.max(4, (box.bottom - box.top) / 45)) : [];
     pen.beginPath();
     for (const t of xs) this.segment(this.px(t), box.top, this.px(t), box.bottom);
