@@ -120,7 +120,7 @@ pythons:
 bench: $(KERNELS)
 	$(BIN)/python -m benchmarks --write benchmarks/README.md
 
-docs: $(INSTALLED)
+docs: $(KERNELS)
 	$(BIN)/python -m mkdocs build --strict
 
 # torch comes first and pinned, so that nothing later asks for another build of it.

@@ -207,15 +207,21 @@ class Lab:
     """Where to listen on this machine; by default 8642, or any free port if that is taken."""
     no_browser: Annotated[bool, FLAG] = False
     """Print the address and open no browser."""
+    export: Annotated[Path | None, _arg(metavar="DIR")] = None
+    """Write a page that needs no server to this folder, with a small grid of settings."""
 
     def run(self) -> None:
-        """Serve the page until Ctrl-C."""
+        """Serve the page until Ctrl-C, or write it."""
         if self.port is not None:
             with usage_errors():
                 check_integer("port", self.port, 0, 65535)
-        from mpgd_lab.lab import serve
+        from mpgd_lab.lab import export, serve
 
-        serve(self.port, Terminal().say, not self.no_browser)
+        if self.export:
+            size = export(self.export)
+            Terminal().say(f"the lab is in {self.export}    ({size / 1e6:.1f} MB)")
+        else:
+            serve(self.port, Terminal().say, not self.no_browser)
 
 
 @dataclass(frozen=True)

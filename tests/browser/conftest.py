@@ -8,7 +8,11 @@ from __future__ import annotations
 import base64
 import json
 import shutil
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -130,6 +134,23 @@ class Browser:
 
     def _ask(self, command: str, options: dict[str, Any]) -> Any:
         return self.driver.execute_cdp_cmd(command, options)
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """A server of files that prints nothing."""
+
+    def log_message(self, *arguments: object) -> None:
+        """Print nothing."""
+
+
+@contextmanager
+def serve_folder(folder: Path) -> Iterator[str]:
+    """Serve a folder on this machine, at a port that the system chooses; give its address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
 
 
 @pytest.fixture(scope="session")

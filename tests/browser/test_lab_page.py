@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mpgd import ChaoticNoise
 from mpgd_lab.content import colors
+from mpgd_lab.lab.descent import NAMES
 from mpgd_lab.lab.server import Lab
+from mpgd_lab.lab.wells import KINDS
 
 if TYPE_CHECKING:
     from tests.browser.conftest import Browser
 
-WELLS = ("wells-mpgd", "wells-gaussian", "wells-stable", "slope", "share")
-LAND = ("gd", "gaussian", "mpgd", "curve")
-NOISE_PLOTS = ("map", "orbit", "values", "sums", "law")
+WELLS = (*(f"wells-{kind}" for kind in KINDS), "slope", "share")
+LAND = (*NAMES, "curve")
+RIVALS = ("values-telegraph", "values-coloured", "values-gaussian")
+CHAOTIC_PLOTS = ("map", "orbit", "values", "sums", "law")
+NOISE_PLOTS = (*CHAOTIC_PLOTS, *RIVALS)
 SHOWN = {"wells": WELLS, "valley": LAND, "rastrigin": LAND}
-CONTROLS = ("gamma", "beta", "steps", "seed", "eta", "force", "decay")
+CONTROLS = ("gamma", "beta", "dwell", "steps", "seed", "eta", "force", "decay")
 PICTURE = "return document.querySelector(`[data-plot=${arguments[0]}]`).toDataURL()"
 COLOURS = """
 const canvas = document.querySelector(`[data-plot=${arguments[0]}]`);
@@ -84,17 +87,6 @@ def test_every_panel_is_drawn_and_nothing_leaves(
     assert any(f"/api/{source}" in url for url in browser.requests())
 
 
-def test_an_empty_box_says_that_its_numbers_are_computed(browser: Browser, lab: Lab) -> None:
-    browser.look(still=True)
-    seen = "return getComputedStyle(document.querySelector('[data-plot=map]')).backgroundImage"
-    with lab.computing:  # nothing is answered meanwhile
-        browser.open(f"{lab.address}#steps=400")
-        assert browser.run(seen) == f'url("{lab.address}computing.svg")'
-    settle(browser)
-    assert browser.run(seen) == "none"
-    assert browser.errors() == []
-
-
 def test_the_payoff_comes_first(browser: Browser, lab: Lab) -> None:
     browser.look(width=1366, height=660, still=True)
     visit(browser, lab)
@@ -124,11 +116,19 @@ def test_every_slider_is_in_sight_on_a_small_laptop(browser: Browser, lab: Lab) 
 @pytest.mark.parametrize(
     ("landscape", "slider", "value", "moved", "kept"),
     [
-        ("wells", "gamma", 0.6, ("wells-mpgd", "share", *NOISE_PLOTS), ()),
+        ("wells", "gamma", 0.6, ("wells-mpgd", "share", *CHAOTIC_PLOTS), ()),
+        ("wells", "dwell", 2.0, ("wells-telegraph", "wells-coloured", "share"), CHAOTIC_PLOTS),
+        (
+            "valley",
+            "dwell",
+            2.0,
+            ("telegraph", "coloured", *RIVALS[:2]),
+            CHAOTIC_PLOTS,
+        ),
         ("valley", "gamma", 0.6, ("mpgd", "curve"), ()),
         ("valley", "beta", -0.5, ("values", "sums", "law", "mpgd", "curve"), ("map",)),
         ("wells", "seed", 5, ("wells-mpgd", "share", *NOISE_PLOTS), ()),
-        ("valley", "decay", 0.5, ("gaussian", "mpgd", "curve"), NOISE_PLOTS),
+        ("valley", "decay", 0.5, ("gaussian", "telegraph", "mpgd", "curve"), NOISE_PLOTS),
         ("valley", "force", 1.0, ("gaussian", "mpgd", "curve"), NOISE_PLOTS),
         ("rastrigin", "force", 6.0, ("gaussian", "mpgd", "curve"), NOISE_PLOTS),
         ("valley", "eta", -2.5, ("gaussian", "mpgd", "curve"), NOISE_PLOTS),
@@ -193,19 +193,6 @@ def test_the_walkers_in_the_wells_move(browser: Browser, lab: Lab) -> None:
         assert len({picture[name] for picture in seen}) == count, name
 
 
-def test_a_path_that_runs_off_says_at_which_step(browser: Browser, lab: Lab) -> None:
-    browser.look(still=True)
-    visit(browser, lab, "landscape=valley&eta=0.5&force=0.7&decay=0.7&steps=200")
-    off = browser.run(
-        "return fetch('api/descent?eta=0.5&force=0.7&decay=0.7&steps=200')"
-        ".then((answer) => answer.json()).then((numbers) => numbers.schemes.mpgd.off)"
-    )
-    label = browser.find("[data-plot=mpgd]").get_attribute("aria-label")
-    assert label.endswith(f"It runs off at step {off}.")
-    assert f"the one drawn at step {off}" in browser.find("#verdict").text
-    assert "runs off" not in browser.find("[data-plot=gd]").get_attribute("aria-label")
-
-
 def test_a_formula_beside_a_slider_is_one_whole_line(browser: Browser, lab: Lab) -> None:
     browser.look(width=1366, height=660, still=True)
     visit(browser, lab, "landscape=valley&steps=200")
@@ -237,7 +224,7 @@ def test_a_section_is_saved_as_png(browser: Browser, lab: Lab, tmp_path: Path) -
     browser.until(file.exists, "the file")
     content = file.read_bytes()
     assert content.startswith(b"\x89PNG")
-    shown = browser.find("#descent .three").size["width"]
+    shown = browser.find("#descent .five").size["width"]
     assert int.from_bytes(content[16:20], "big") >= 2 * shown  # sharp enough for paper
     assert changed(browser, before) == set()  # the page is as it was
     assert browser.errors() == []
@@ -305,7 +292,7 @@ def test_every_control_is_reached_and_moved_by_the_keyboard(browser: Browser, la
     browser.look(still=True)
     visit(browser, lab)
     reached = set()
-    for _ in range(40):
+    for _ in range(44):
         browser.driver.switch_to.active_element.send_keys(Keys.TAB)
         reached.add(browser.run("return document.activeElement.id"))
     assert {
@@ -313,6 +300,7 @@ def test_every_control_is_reached_and_moved_by_the_keyboard(browser: Browser, la
         "beta",
         "steps",
         "seed",
+        "dwell",
         "eta",
         "force",
         "play",
@@ -343,27 +331,6 @@ def test_a_link_carries_the_settings_and_reset_takes_them_away(browser: Browser,
     visit(browser, lab, "gamma=<b>x</b>&scheme=<img src=x onerror=alert(1)>&steps=250&landscape=x")
     assert browser.find("#gamma-number").get_property("value") == "0.7"
     assert browser.errors() == []
-
-
-def test_a_number_out_of_range_is_explained(browser: Browser, lab: Lab) -> None:
-    browser.look(still=True)
-    visit(browser, lab, "gamma=2&steps=200")
-    problem = browser.find("#problem")
-    assert problem.is_displayed()
-    assert problem.text == "gamma must lie in (0.5, 1), got 2.0"
-    browser.run(SLIDE, "gamma", 0.7)
-    settle(browser)
-    assert not problem.is_displayed()
-
-
-def test_the_page_holds_the_librarys_numbers(browser: Browser, lab: Lab) -> None:
-    """JSON and JavaScript keep every bit of a double."""
-    visit(browser, lab)
-    served = browser.run(
-        "return fetch('api/orbit?gamma=0.63&beta=0.2&seed=3&steps=200')"
-        ".then((answer) => answer.json()).then((numbers) => numbers.v)"
-    )
-    assert served == ChaoticNoise(0.63, 0.2).path(200, seed=3).tolist()
 
 
 def test_code_on_a_phone_shows_that_it_goes_on(browser: Browser, lab: Lab) -> None:

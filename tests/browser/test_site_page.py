@@ -6,16 +6,15 @@ import os
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from PIL import Image
+
+from tests.browser.conftest import serve_folder
 
 if TYPE_CHECKING:
     from tests.browser.conftest import Browser
@@ -44,13 +43,6 @@ return article.textContent;
 PLAIN = re.compile(r"\w\^[\w(-]|\b(?:alpha|gamma|sigma|eta|chi|lambda_k)\b")
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    """A server of files that prints nothing."""
-
-    def log_message(self, *arguments: object) -> None:
-        """Print nothing."""
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the site, a warning being an error, as `make docs` does."""
@@ -62,16 +54,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(site: Path) -> Iterator[str]:
-    """Serve the site on this machine, at a port that the system chooses."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    """Serve the site on this machine."""
+    with serve_folder(site) as address:
+        yield address
 
 
 def pages(site: Path) -> list[str]:
-    return sorted(page.parent.relative_to(site).as_posix() for page in site.rglob("index.html"))
+    found = (page.parent.relative_to(site).as_posix() for page in site.rglob("index.html"))
+    return sorted(page for page in found if page != "lab")  # which test_lab_page.py looks at
 
 
 def test_every_page_shows_formulas_and_whole_lines_of_code(
@@ -90,6 +80,17 @@ def test_every_page_shows_formulas_and_whole_lines_of_code(
     assert browser.run(FONT) == 1
     assert browser.strangers() == []
     assert browser.errors() == []
+
+
+def test_the_lab_stands_beside_the_pages(browser: Browser, site: Path, address: str) -> None:
+    assert sum(file.stat().st_size for file in (site / "lab").rglob("*.*")) < 6e6
+    browser.look(1400, still=True)
+    browser.open(f"{address}/command-line/")
+    browser.open(browser.find("article a[href*='lab/']").get_attribute("href"))
+    drawn = "return document.querySelector('[data-plot=wells-mpgd]').hasAttribute('aria-label')"
+    browser.until(lambda: browser.run(drawn), "the wells", 60)
+    assert browser.errors() == []
+    assert browser.strangers() == []
 
 
 def test_the_checks_of_a_page_can_fail(browser: Browser, tmp_path: Path) -> None:

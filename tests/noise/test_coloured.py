@@ -49,6 +49,16 @@ def test_a_value_is_a_function_of_its_element_and_a_part_has_the_bits_of_the_who
     assert not torch.equal(noise.init(20, 4).word, noise.init(20, 4, tensor_id=1).word)
 
 
+@pytest.mark.parametrize("shape", [(), (2, 3)])
+def test_a_path_is_its_steps_to_the_last_bit(shape: tuple[int, ...]) -> None:
+    noise = ColouredNoise(5.0, variance=2.0)
+    path, state = noise.path(40, shape, seed=4), noise.init(shape, 4)
+    for expected in path:
+        value, state = noise.step(state)
+        assert torch.equal(value, expected)
+    assert noise.path(0, shape).shape == (0, *shape)
+
+
 def test_an_optimizer_takes_it_and_a_checkpoint_goes_on() -> None:
     def trained(steps: list[int]) -> Any:
         x = torch.zeros(50, dtype=torch.float64, requires_grad=True)

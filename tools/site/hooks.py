@@ -1,14 +1,16 @@
-"""The hooks of mkdocs: formulas and their font, figures that open, notebooks, tables of names."""
+"""The hooks of mkdocs: formulas, their font, figures that open, notebooks, lab, tables of names."""
 
 from __future__ import annotations
 
 import re
 import sys
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fontTools import subset
+from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))  # mkdocs loads this file by its path
@@ -32,6 +34,7 @@ SMALL = re.compile(r"[-+]?\d[\d.]*e-\d+|\d[\d.]* / \d[\d.]*")  # nor in 4.15e-01
 DEFAULT = re.compile(r"(?<=</code>)\s+\)")  # mkdocstrings leaves a blank before the bracket
 RESULTS = "results/index.md"
 LINK = re.compile(r"\]\(([\w-]+\.md)\)")
+LAB = "src/mpgd_lab/lab/page/index.html"
 NOTEBOOK = re.compile(r"\]\(\.\./examples/(\w+)\.ipynb\)")
 SCRIPT = re.compile(r"^(.*)\[([^\]]+)\]\(\.\./(examples/\w+\.py)\)(.*)$", re.MULTILINE)
 # Letters, Greek, arrows, operators, brackets, and the slanted alphabet of MathML's letters.
@@ -54,19 +57,30 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add a page and its pictures for every notebook of examples/."""
+    """Add a page and its pictures for every notebook of examples/, and the lab."""
     for file in notebooks.pages(config, ROOT / "examples"):
         files.append(file)
+    for name, content in lab():
+        files.append(File.generated(config, f"lab/{name}", content=content))
     return files
 
 
+@cache  # `mkdocs serve` builds after every change, and this takes most of a minute
+def lab() -> list[tuple[str, bytes]]:
+    """Return the files of the lab that needs no server."""
+    from mpgd_lab.lab.static_page import static_files
+
+    return list(static_files())
+
+
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Lead links to notebooks to their pages; put a script below the line that links to it."""
+    """Lead links to notebooks and lab to their pages; put a script below the link to it."""
 
     def script(found: re.Match[str]) -> str:
         before, name, file, after = found.groups()
         return f"{before}{name}{after}\n\n```python\n{(ROOT / file).read_text()}```"
 
+    markdown = markdown.replace(f"](../{LAB})", "](lab/index.html)")
     return SCRIPT.sub(script, NOTEBOOK.sub(r"](examples/\1.md)", markdown))
 
 

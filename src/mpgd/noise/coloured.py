@@ -131,9 +131,16 @@ class ColouredNoise:
         device: torch.device | str | None = None,
     ) -> Tensor:
         """Return the values at times 0 ... steps - 1, a float64 tensor (time, *shape)."""
-        state = self.init(shape, seed, device)
-        values = [state.word[None][:0]]
-        for _ in range(check_integer("steps", steps, 0)):
-            value, state = self.step(state)
-            values.append(value[None])
-        return torch.cat(values)
+        steps, state, (a, b) = (
+            check_integer("steps", steps, 0),
+            self.init(shape, seed, device),
+            self._factors,
+        )
+        values = state.word.new_empty((steps + 1, *state.word.shape))
+        values[0] = state.word
+        keys = step_key_tensor(state.key, torch.arange(steps, device=values.device))
+        index = flat_index(tuple(state.word.shape), values.device)
+        xi = integers(index, keys.view(-1, *[1] * index.ndim)).to(torch.float64)  # as in `step`
+        for k in range(steps):
+            values[k + 1] = values[k] * a + xi[k] * (UNIT * b)
+        return values[:-1]

@@ -1,6 +1,6 @@
 """The colours of everything we draw, and which one a scheme has: in figures, report and lab.
 
-Colours are Okabe & Ito's, and two more, told apart by colour-blind readers and in grey. A scheme
+Colours are Okabe & Ito's, and three more, told apart by colour-blind readers and in grey. A scheme
 has the same one wherever it is drawn; on dark paper it is a lighter shade of it.
 """
 
@@ -15,6 +15,7 @@ PALETTE: Final = {  # on light paper, on dark
     "pink": ("#CC79A7", "#E39CC3"),
     "indigo": ("#5D4A9C", "#A593E6"),
     "plum": ("#882255", "#FF7A9C"),
+    "olive": ("#6B7A00", "#9DAA2B"),
     "grey": ("#7F7F7F", "#9AA2AB"),
     "pale": ("#BFD9EA", "#234A63"),
     "grid": ("#E6E6E6", "#363D45"),
@@ -22,6 +23,8 @@ PALETTE: Final = {  # on light paper, on dark
 SCHEMES: Final = {
     "mpgd": "blue",
     "symmetric": "green",  # MPGD with differences of two drivers
+    "telegraph": "olive",
+    "coloured": "sky",
     "gaussian": "orange",
     "langevin": "pink",
     "stable": "plum",

@@ -14,7 +14,7 @@ from mpgd_lab.schemes import SYMMETRIC, Scheme
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BLUE, RED, GREEN, ORANGE, SKY, PINK, INDIGO, PLUM, GREY, PALE, GRID = (
+BLUE, RED, GREEN, ORANGE, SKY, PINK, INDIGO, PLUM, OLIVE, GREY, PALE, GRID = (
     light for light, _ in colors.PALETTE.values()
 )
 STYLE: Final[Any] = {

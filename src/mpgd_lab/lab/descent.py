@@ -1,39 +1,35 @@
-"""Descent on a landscape: GD, Gaussian and MPGD, many runs of each, all from the same places.
+"""Descent on a landscape: GD and four noises, many runs of each, all from the same places.
 
     x' = x - eta grad(x) - mu eta^gamma v1 x + sigma eta^gamma v2
     mu = M / (c0 eta^(gamma-1)),   sigma = F / (c0 eta^(gamma-1))
 
 The sliders give the force F and the decay M of a phase (`phases.laminar`). In the symmetric
-scheme a value is the difference of two independent ones.
+scheme a value is the difference of two independent ones. `simulation.rivals` has the other noises.
 
 Reference: Lim, Wan & Simsekli (2022), equation (8).
 """
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from itertools import chain
-from math import inf, sqrt
+from itertools import chain, product
+from math import inf
 from typing import Any, Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from mpgd.noise import ChaoticNoise, GaussianNoise
-from mpgd.noise.counter_hash import flat_index, step_key_tensor
 from mpgd.optim.update import descended, strengths, term
 from mpgd.theory.phases.laminar import Levels, levels
 from mpgd_lab.batched_training import iterate_steps
 from mpgd_lab.lab.landscapes import FAR, GONE, LANDSCAPES, Landscape
 from mpgd_lab.lab.settings import Settings
-from mpgd_lab.lab.simulation import MOMENTS, Numbers, finite, make_noise, thin
+from mpgd_lab.lab.simulation import MOMENTS, Numbers, finite, make_noise, path, rivals, thin
 
 Array = NDArray[np.float64]
 
 RUNS: Final = 32  # descents of each scheme; the first is the one that moves
 BLOCK: Final = 500  # steps whose perturbations are made at once
-NAMES: Final = ("gd", "gaussian", "mpgd")
+NAMES: Final = ("gd", "gaussian", "coloured", "telegraph", "mpgd")
 QUARTILES: Final = [RUNS // 4, RUNS // 2, RUNS * 3 // 4]
 
 
@@ -43,14 +39,14 @@ def levels_of(settings: Settings) -> Levels:
     return levels(force=settings.force, decay=settings.decay, **given)
 
 
-def descent(settings: Settings) -> Numbers:
-    """Return the ways of GD, Gaussian and MPGD down the landscape, and what is watched of them.
+def descent(settings: Settings, most: int = MOMENTS) -> Numbers:
+    """Return the ways of all schemes down the landscape, and what is watched of them.
 
     ``across`` and ``up`` are where run 0 is in the picture, ``view`` a frame that holds them;
     ``off`` is the step at which run 0 has run off, ``gone`` how many of all runs have. The
     quartiles are over all runs.
     """
-    land, moments = LANDSCAPES[settings.landscape], thin(settings.steps + 1, MOMENTS)
+    land, moments = LANDSCAPES[settings.landscape], thin(settings.steps + 1, most)
     x, off = walk(settings, moments)
     with np.errstate(over="ignore", invalid="ignore"):
         watched = np.where(np.isnan(x[..., 0]), inf, land.watched(x))  # (moment, scheme, run)
@@ -138,38 +134,19 @@ def walk(settings: Settings, moments: Sequence[int]) -> tuple[Array, NDArray[np.
 
 
 def terms(settings: Settings) -> Iterator[tuple[Any, Any]]:
-    """Yield m = mu eta^gamma v1 and n = sigma eta^gamma v2 of every step, (scheme, run, element).
-
-    The Gaussian has the prefactor and the variance per step of that MPGD.
-    """
+    """Yield mu eta^gamma v1 and sigma eta^gamma v2 of every step, (scheme, run, element)."""
     twins, dimension = settings.scheme == "symmetric", LANDSCAPES[settings.landscape].dimension
-    noise, steps, seed = make_noise(settings), settings.steps, settings.seed
-    chaotic = chaotic_values(noise, steps, seed, 4 if twins else 2, dimension)
-    gaussian = gaussian_values(steps, seed, dimension)
-    deviation, mu_sigma = sqrt(noise.variance * (2 if twins else 1)), levels_of(settings)
+    shape, mu_sigma = (2, RUNS, dimension), levels_of(settings)
+    chaotic = path(
+        make_noise(settings), settings.steps, (4 if twins else 2, *shape[1:]), settings.seed
+    )
+    every = {"mpgd": chaotic, **rivals(settings, shape)}
     sizes = strengths(settings.eta, mu_sigma.mu, mu_sigma.sigma, (settings.gamma, settings.gamma))
-    for first in range(0, steps, BLOCK):
-        v, w = chaotic[first : first + BLOCK], gaussian[first : first + BLOCK]
-        both = torch.zeros(2, len(v), len(NAMES), RUNS, dimension, dtype=torch.float64)
-        for which, size in enumerate(sizes):
-            twin = v[:, which + 2] if twins else None
-            both[which, :, 1] = term(size, deviation * w[:, which], None, v.dtype)
-            both[which, :, 2] = term(size, v[:, which], twin, v.dtype)
+    for first in range(0, settings.steps, BLOCK):
+        length = min(BLOCK, settings.steps - first)
+        both = torch.zeros(2, length, len(NAMES), RUNS, dimension, dtype=torch.float64)
+        for (which, size), (name, v) in product(enumerate(sizes), every.items()):
+            part = v[first : first + BLOCK]
+            twin = part[:, which + 2] if twins and name == "mpgd" else None
+            both[which, :, NAMES.index(name)] = term(size, part[:, which], twin, v.dtype)
         yield from zip(*both.numpy(), strict=True)
-
-
-# Force, decay and eta do not change the noise, so that their sliders need not wait for it.
-@lru_cache(maxsize=4)
-def chaotic_values(
-    noise: ChaoticNoise, steps: int, seed: int, drivers: int, dimension: int
-) -> Tensor:
-    """Return the values of all drivers of all runs, (time, driver, run, element)."""
-    return noise.path(steps, (drivers, RUNS, dimension), seed)
-
-
-@lru_cache(maxsize=4)
-def gaussian_values(steps: int, seed: int, dimension: int) -> Tensor:
-    """Return standard normal values, (time, driver, run, element): a path, all steps at once."""
-    noise, shape = GaussianNoise(), (2, RUNS, dimension)
-    keys = step_key_tensor(noise.init(shape, seed).key, torch.arange(steps))
-    return noise.draw(flat_index(shape, keys.device), keys.view(-1, 1, 1, 1))

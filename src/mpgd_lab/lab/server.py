@@ -22,16 +22,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib.resources import files
 from multiprocessing import get_context
 from typing import Any, Final
 
 import torch
 
 from mpgd.maps.tables import thaler_tables
-from mpgd_lab.content import colors
 from mpgd_lab.lab import descent, simulation, wells
 from mpgd_lab.lab.settings import from_query
+from mpgd_lab.lab.static_page import page
 
 USUAL_PORT: Final = 8642
 WAITING: Final = 128  # connections that the kernel keeps until they are taken
@@ -72,9 +71,7 @@ class Lab(ThreadingHTTPServer):
 
     def __init__(self, port: int) -> None:
         super().__init__(("127.0.0.1", port), Handler)
-        page = files("mpgd_lab.lab") / "page"
-        self.assets = {f"/{file.name}": file.read_bytes() for file in page.iterdir()}
-        self.assets["/colors.css"] = colors.stylesheet().encode()
+        self.assets = {f"/{name}": content for name, content in page().items()}
         self.assets["/"] = self.assets["/index.html"]
         self.computing = threading.Lock()
         self.connections: dict[socket.socket, float] = {}  # and since when each is silent

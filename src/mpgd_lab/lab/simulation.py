@@ -2,13 +2,16 @@
 
     y_(k+1) = T(y_k),     v_k = chi_k v(y_k)                             `orbit`
     n^(-gamma) (v_0 + ... + v_(k-1)),  k <= n,  and its law at k = n     `sums`
+    v_k = c0 u_k,  u telegraph or coloured noise of variance 1           `rivals`
 
-Every function returns plain numbers and lists, ready for JSON. In the symmetric scheme a value is
-the difference of two independent ones.
+Since F = sigma c0 eta^(gamma-1), a rival's push in units of the gradient is F u. Every function
+returns plain numbers and lists, ready for JSON, or tensors (time, ...). In the symmetric scheme a
+value is the difference of two independent ones.
 
 Reference: Lim, Wan & Simsekli (2022), Sections 2 and 3.
 """
 
+from functools import lru_cache
 from math import sqrt
 from typing import Any, Final
 
@@ -19,13 +22,15 @@ from torch import Tensor
 
 from mpgd.limits import limit_law
 from mpgd.maps import ThalerMap
-from mpgd.noise import ChaoticNoise
+from mpgd.noise import ChaoticNoise, ColouredNoise, GaussianNoise, StableNoise, TelegraphNoise
+from mpgd.noise.counter_hash import flat_index, step_key_tensor
 from mpgd.stable import StableLaw
 from mpgd_lab.lab.settings import Settings
 from mpgd_lab.studies.driver import training as figure_one
 
 Array = NDArray[np.float64]
 Numbers = dict[str, Any]
+Noise = ChaoticNoise | TelegraphNoise | ColouredNoise | GaussianNoise | StableNoise
 
 COUNT: Final = 10_000  # sums in the histogram
 SHOWN: Final = 24  # running sums drawn
@@ -37,6 +42,31 @@ def make_noise(settings: Settings) -> ChaoticNoise:
     """Return the driver the settings ask for."""
     rule = "product" if settings.scheme == "product" else "fresh"
     return ChaoticNoise(settings.gamma, settings.beta, signs=rule)
+
+
+def rivals(settings: Settings, shape: tuple[int, ...]) -> dict[str, Tensor]:
+    """Return values of the other noises, (time, *shape), that stand where chaotic ones stand.
+
+    Telegraph and coloured noise push with the force F of a phase, in the root mean square; the
+    Gaussian has the variance of chaotic values.
+    """
+    noise, steps, seed = make_noise(settings), settings.steps, settings.seed
+    deviation = noise.spread(settings.scheme == "symmetric")
+    return {
+        "telegraph": noise.laminar_value * path(TelegraphNoise(settings.dwell), steps, shape, seed),
+        "coloured": noise.laminar_value * path(ColouredNoise(settings.dwell), steps, shape, seed),
+        "gaussian": deviation * path(GaussianNoise(), steps, shape, seed),
+    }
+
+
+# Force, decay and eta do not change the noise, so that their sliders need not wait for it.
+@lru_cache(maxsize=8)
+def path(noise: Noise, steps: int, shape: tuple[int, ...], seed: int) -> Tensor:
+    """Return ``noise.path(steps, shape, seed)``; without memory, all steps at once."""
+    if not isinstance(noise, GaussianNoise | StableNoise):
+        return noise.path(steps, shape, seed)
+    keys = step_key_tensor(noise.init(shape, seed).key, torch.arange(steps))
+    return noise.draw(flat_index(shape, keys.device), keys.view(-1, *[1] * len(shape)))
 
 
 def perturbation(settings: Settings, count: int = 1) -> Tensor:
@@ -58,7 +88,7 @@ def limit_of(settings: Settings) -> StableLaw:
 
 
 def orbit(settings: Settings) -> Numbers:
-    """Return an orbit y_k, its values v_k, the map's graph and its constants."""
+    """Return an orbit y_k, its values v_k and its rivals', the map's graph and its constants."""
     noise, T = make_noise(settings), ThalerMap(settings.gamma)
     y, _ = figure_one.orbit(noise, settings.steps, settings.seed)
     left = T.y_star * np.linspace(0.0, 1.0, 60)[1:] ** 2
@@ -66,6 +96,7 @@ def orbit(settings: Settings) -> Numbers:
     return {
         "y": y.tolist(),
         "v": perturbation(settings)[:, 0].tolist(),
+        "rivals": {name: v.tolist() for name, v in rivals(settings, ()).items()},
         "branches": [[x.tolist(), T(x).tolist()] for x in (left, right)],
         **figure_one.constants(noise),
     }

@@ -1,26 +1,24 @@
-"""What the lab shows of two wells, narrow and wide: walkers of three noises side by side.
+"""What the lab shows of two wells, narrow and wide: walkers of five noises side by side.
 
     x' = x - eta R'(x) + sigma eta^gamma v,      sigma = F / (c0 eta^(gamma-1))
 
-v is chaotic, Gaussian of the same variance, or stable. The slider gives the force F of a phase
-(`mpgd.theory.phases.laminar`); wells and slopes are those of the experiment ``escape``.
+v is chaotic, one of its rivals (`simulation.rivals`), or stable. The slider gives the force F of
+a phase (`mpgd.theory.phases.laminar`); wells and slopes are those of the experiment ``escape``.
 """
 
-from functools import lru_cache
-from math import sqrt
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mpgd.noise import ChaoticNoise, GaussianNoise, StableNoise
-from mpgd.noise.counter_hash import flat_index, step_key_tensor
+from mpgd.noise import StableNoise, TelegraphNoise
 from mpgd.theory.phases.exits import exit_rate
 from mpgd.theory.phases.laminar import levels
 from mpgd_lab.lab.landscapes import GONE
 from mpgd_lab.lab.settings import MOST_STEPS, Settings
-from mpgd_lab.lab.simulation import Numbers, finite, make_noise, thin
+from mpgd_lab.lab.simulation import Numbers, finite, make_noise, path, rivals, thin
 from mpgd_lab.studies.escape.well_shapes import NARROW, SIDES, WIDE, two_slopes, two_wells
 
 Array = NDArray[np.float64]
@@ -28,23 +26,24 @@ Array = NDArray[np.float64]
 WALKERS: Final = 200  # of each noise; half start in each well
 SHOWN: Final = 60  # of them drawn
 FRAMES: Final = 250  # at most, moments at which they are drawn
-KINDS: Final = ("mpgd", "gaussian", "stable")
-STEADY: Final = 2  # of these, the first do not jump
+KINDS: Final = ("mpgd", "telegraph", "coloured", "gaussian", "stable")
+STEADY: Final = 4  # of these, the first do not jump
 VIEW: Final = (-1.0, 3.0)  # of x, at least
 WIDEST: Final = (-2.5, 5.5)  # at most: walkers beyond are drawn at the edge
 NEVER: Final = MOST_STEPS + 1  # the step at which the first has run off, where none has
 LEFT, RIGHT = SIDES  # walls that no phase reaches
 
 
-def wells(settings: Settings) -> Numbers:
-    """Return where walkers of MPGD, Gaussian and stable noise are, and how many in the wide well.
+def wells(settings: Settings, frames: int = FRAMES) -> Numbers:
+    """Return where walkers of each noise are, and how many in the wide well.
 
     ``off`` tells how many walkers have run off, and the step at which the first has. ``leaves`` has
-    the exits per unit of time from the wide and from the narrow well, one phase from the minimum;
-    nothing of them is known of the symmetric scheme, whose force is that of two.
+    the exits per unit of time from the wide and from the narrow well, by one phase from the
+    minimum; in the symmetric scheme, whose force is that of two, those of telegraph noise only.
     """
     sigma = levels(lr=settings.eta, gamma=settings.gamma, force=settings.force).sigma
-    moments, x, off = walk(settings, sigma)
+    moments = thin(settings.steps + 1, frames)
+    x, off = walk(settings, sigma, moments)
     grid = np.linspace(*framed(x[:, :STEADY, :SHOWN]), 241)
     return {
         "moments": moments,
@@ -52,7 +51,7 @@ def wells(settings: Settings) -> Numbers:
         "sigma": sigma,
         "force": settings.force,
         "slopes": [np.pi / 2 / w for w in (WIDE, NARROW)],
-        "leaves": None if settings.scheme == "symmetric" else leaves(settings, sigma),
+        "leaves": leaves(settings, sigma),
         "grid": grid.tolist(),
         "loss": two_wells(grid).tolist(),
         "slope": two_slopes(grid).tolist(),
@@ -79,12 +78,13 @@ def drawn(x: Array) -> Array:
     return np.where(np.abs(x) < GONE, x, np.nan).round(3)
 
 
-def walk(settings: Settings, sigma: float) -> tuple[list[int], Array, NDArray[np.int64]]:
-    """Return moments, all places then, (moment, noise, walker), and the steps of divergence.
+def walk(
+    settings: Settings, sigma: float, moments: Sequence[int]
+) -> tuple[Array, NDArray[np.int64]]:
+    """Return all places at these moments, (moment, noise, walker), and the steps of divergence.
 
     A walker that has not diverged has step -1.
     """
-    moments = thin(settings.steps + 1, FRAMES)
     eta, scale = settings.eta, sigma * settings.eta**settings.gamma
     x = np.tile(np.where(np.arange(WALKERS) % 2, WIDE, -NARROW), (len(KINDS), 1))
     kept, wanted, off = [x], set(moments), np.full(x.shape, -1)
@@ -94,45 +94,38 @@ def walk(settings: Settings, sigma: float) -> tuple[list[int], Array, NDArray[np
             off[(off < 0) & ~(np.abs(x) < GONE)] = k
             if k in wanted:
                 kept.append(x)
-    return moments, np.stack(kept), off
+    return np.stack(kept), off
 
 
 def values(settings: Settings) -> Array:
-    """Return the values of the three noises, (time, noise, walker)."""
-    twins = settings.scheme == "symmetric"
-    noise = make_noise(settings)
+    """Return the values of all noises, (time, noise, walker)."""
+    twins, noise = settings.scheme == "symmetric", make_noise(settings)
     symmetric = twins or settings.scheme == "product"
     stable = StableNoise(noise.alpha, 0.0 if symmetric else settings.beta)
-    deviation = sqrt(noise.variance * (2 if twins else 1))
-    return np.stack(
-        [
-            chaotic(noise, settings.steps, settings.seed, twins),
-            deviation * independent(GaussianNoise(), settings.steps, settings.seed),
-            (2.0**settings.gamma if twins else 1.0)
-            * independent(stable, settings.steps, settings.seed),
-        ],
-        axis=1,
-    )
+    v = path(noise, settings.steps, (WALKERS, 2) if twins else (WALKERS,), settings.seed)
+    every = {
+        "mpgd": v[..., 0] - v[..., 1] if twins else v,
+        **rivals(settings, (WALKERS,)),
+        "stable": (2.0**settings.gamma if twins else 1.0)
+        * path(stable, settings.steps, (WALKERS,), settings.seed),
+    }
+    return np.stack([every[kind].numpy() for kind in KINDS], axis=1)
 
 
-# eta and the force do not change the noise, so that their sliders need not wait for it.
-@lru_cache(maxsize=2)
-def chaotic(noise: ChaoticNoise, steps: int, seed: int, twins: bool) -> Array:
-    """Return chaotic values, (time, walker)."""
-    path = noise.path(steps, (WALKERS, 2) if twins else (WALKERS,), seed)
-    return np.asarray((path[..., 0] - path[..., 1] if twins else path).numpy())
-
-
-@lru_cache(maxsize=4)
-def independent(noise: GaussianNoise | StableNoise, steps: int, seed: int) -> Array:
-    """Return values of a noise without memory, (time, walker): a path, all steps at once."""
-    keys = step_key_tensor(noise.init(WALKERS, seed).key, torch.arange(steps))
-    return np.asarray(noise.draw(flat_index((WALKERS,), keys.device), keys.view(-1, 1)).numpy())
-
-
-def leaves(settings: Settings, sigma: float) -> list[float]:
-    """Return the exits per unit of time from the wide and the narrow well."""
-    given: Any = {"lr": settings.eta, "sigma": sigma, "gamma": settings.gamma}
-    given |= {"beta": settings.beta, "signs": make_noise(settings).signs}
+def leaves(settings: Settings, sigma: float) -> dict[str, list[float]]:
+    """Return the exits per unit of time from the wide and the narrow well, where known."""
+    chaotic = {"sigma": sigma, "gamma": settings.gamma, "beta": settings.beta}
+    given: dict[str, Any] = {
+        "mpgd": chaotic | {"signs": make_noise(settings).signs},
+        "telegraph": {"force": settings.force, "noise": TelegraphNoise(settings.dwell)},
+    }
+    if settings.scheme == "symmetric":
+        del given["mpgd"]
     walls = ((0.0, RIGHT, WIDE), (LEFT, 0.0, -NARROW))
-    return [exit_rate(two_slopes, (a, b), start=m, **given).per_time for a, b, m in walls]
+    return {
+        kind: [
+            exit_rate(two_slopes, (a, b), start=m, lr=settings.eta, **noise).per_time
+            for a, b, m in walls
+        ]
+        for kind, noise in given.items()
+    }

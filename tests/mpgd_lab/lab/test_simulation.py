@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mpgd import ChaoticNoise, StableLaw, ThalerMap
+from mpgd import ChaoticNoise, GaussianNoise, StableLaw, TelegraphNoise, ThalerMap
+from mpgd.noise import ColouredNoise
 from mpgd_lab.lab import simulation
 from mpgd_lab.lab.settings import MOST_STEPS, Settings
 
@@ -26,6 +27,17 @@ def test_the_perturbation_is_the_path() -> None:
     pair = ChaoticNoise(0.6, 0.5).path(300, (2,), seed=7)
     symmetric = simulation.orbit(replace(SMALL, scheme="symmetric"))
     assert symmetric["v"] == (pair[:, 0] - pair[:, 1]).tolist()
+
+
+def test_rivals_stand_where_chaotic_values_stand() -> None:
+    """Telegraph and coloured noise have variance c0^2, the Gaussian that of chaotic values."""
+    noise, found = ChaoticNoise(0.6, 0.5), simulation.orbit(replace(SMALL, dwell=7.0))["rivals"]
+    expected = {
+        "telegraph": noise.laminar_value * TelegraphNoise(7.0).path(300, seed=7),
+        "coloured": noise.laminar_value * ColouredNoise(7.0).path(300, seed=7),
+        "gaussian": noise.variance**0.5 * GaussianNoise().path(300, seed=7),
+    }
+    assert found == {name: v.tolist() for name, v in expected.items()}
 
 
 @pytest.mark.parametrize("scheme", ["plain", "symmetric", "product"])

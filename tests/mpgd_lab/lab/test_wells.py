@@ -8,24 +8,32 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mpgd import ChaoticNoise, GaussianNoise, StableNoise
+from mpgd import ChaoticNoise, GaussianNoise, StableNoise, TelegraphNoise
+from mpgd.noise import ColouredNoise
 from mpgd.theory import exit_rate, force_of
 from mpgd_lab.lab.settings import Settings
-from mpgd_lab.lab.wells import KINDS, NEVER, SHOWN, WALKERS, WIDEST, values, walk, wells
+from mpgd_lab.lab.wells import KINDS, NEVER, SHOWN, STEADY, WALKERS, WIDEST, values, walk, wells
 from mpgd_lab.studies.escape.well_shapes import two_slopes
 
 SMALL = Settings(gamma=0.6, beta=0.5, seed=7, steps=120, eta=0.02, force=2.0)
 
 
-def test_values_are_those_of_the_three_noises() -> None:
-    found = values(SMALL)
+def test_values_are_those_of_the_five_noises() -> None:
+    found = values(replace(SMALL, dwell=12.5))
     assert found.shape == (120, len(KINDS), WALKERS)
     chaotic = ChaoticNoise(0.6, 0.5)
     np.testing.assert_array_equal(found[:, 0], chaotic.path(120, WALKERS, seed=7).numpy())
-    gaussian = GaussianNoise().path(120, WALKERS, seed=7).numpy() * np.sqrt(chaotic.variance)
-    np.testing.assert_allclose(found[:, 1], gaussian)
-    stable = StableNoise(1 / 0.6, 0.5).path(120, WALKERS, seed=7).numpy()
-    np.testing.assert_allclose(found[:, 2], stable)
+    sizes = {"telegraph": chaotic.laminar_value, "coloured": chaotic.laminar_value}
+    sizes |= {"gaussian": np.sqrt(chaotic.variance), "stable": 1.0}
+    rivals = (
+        TelegraphNoise(12.5),
+        ColouredNoise(12.5),
+        GaussianNoise(),
+        StableNoise(1 / 0.6, 0.5),
+    )
+    for i, (noise, (kind, size)) in enumerate(zip(rivals, sizes.items(), strict=True), 1):
+        assert KINDS[i] == kind
+        np.testing.assert_array_equal(found[:, i], size * noise.path(120, WALKERS, seed=7).numpy())
 
 
 def test_symmetric_values_are_differences_and_products_have_a_symmetric_limit() -> None:
@@ -33,14 +41,15 @@ def test_symmetric_values_are_differences_and_products_have_a_symmetric_limit() 
     pair = ChaoticNoise(0.6, 0.5).path(120, (WALKERS, 2), seed=7).numpy()
     np.testing.assert_array_equal(twins[:, 0], pair[..., 0] - pair[..., 1])
     stable = StableNoise(1 / 0.6).path(120, WALKERS, seed=7).numpy()
-    np.testing.assert_allclose(twins[:, 2], 2**0.6 * stable)
-    np.testing.assert_allclose(values(replace(SMALL, scheme="product"))[:, 2], stable)
+    np.testing.assert_allclose(twins[:, -1], 2**0.6 * stable)
+    np.testing.assert_allclose(values(replace(SMALL, scheme="product"))[:, -1], stable)
+    np.testing.assert_array_equal(twins[:, 1], values(SMALL)[:, 1])  # a telegraph has no scheme
 
 
 def test_walkers_follow_the_recursion() -> None:
-    moments, x, off = walk(SMALL, 0.3)
+    x, off = walk(SMALL, 0.3, range(121))
     assert (off == -1).all()
-    assert moments == list(range(121))
+    assert wells(SMALL)["moments"] == list(range(121))
     assert sorted(set(x[0].ravel())) == [-0.5, 1.5]
     v = values(SMALL)
     expected = x[41] - 0.02 * two_slopes(x[41]) + 0.3 * 0.02**0.6 * v[41]
@@ -51,19 +60,22 @@ def test_the_force_is_that_of_the_slider_and_rates_are_the_theorys() -> None:
     found = wells(SMALL)
     assert force_of(lr=0.02, sigma=found["sigma"], gamma=0.6) == pytest.approx(2.0)
     assert found["slopes"] == pytest.approx([np.pi / 3, np.pi])
-    wide, narrow = found["leaves"]
+    wide, narrow = found["leaves"]["mpgd"]
     expected = exit_rate(
         two_slopes, (0.0, 3.4), lr=0.02, sigma=found["sigma"], gamma=0.6, beta=0.5, start=1.5
     )
     assert wide == expected.per_time > 0.0
     assert narrow == 0.0
-    assert wells(replace(SMALL, force=4.0))["leaves"][1] > 0.0
-    assert wells(replace(SMALL, scheme="symmetric"))["leaves"] is None
+    given = {"lr": 0.02, "force": 2.0, "noise": TelegraphNoise(20), "start": 1.5}
+    telegraph = exit_rate(two_slopes, (0.0, 3.4), **given).per_time
+    assert found["leaves"]["telegraph"] == [telegraph, 0.0]
+    assert min(map(min, wells(replace(SMALL, force=4.0))["leaves"].values())) > 0.0
+    assert wells(replace(SMALL, scheme="symmetric"))["leaves"] == {"telegraph": [telegraph, 0.0]}
 
 
 def test_shares_are_those_of_all_walkers() -> None:
     found = wells(SMALL)
-    _, x, _ = walk(SMALL, found["sigma"])
+    x, _ = walk(SMALL, found["sigma"], found["moments"])
     for i, kind in enumerate(KINDS):
         held = found["schemes"][kind]
         assert held["wide"] == (x[:, i] > 0).mean(axis=1).tolist()
@@ -92,6 +104,6 @@ def test_the_frame_holds_the_walkers(force: float) -> None:
     low, high = found["grid"][0], found["grid"][-1]
     assert WIDEST[0] - 0.1 <= low <= -1.0
     assert 3.0 <= high <= WIDEST[1] + 0.1
-    for kind in ("mpgd", "gaussian"):
+    for kind in KINDS[:STEADY]:
         x = np.array(found["schemes"][kind]["x"])
         assert low <= x.min() <= x.max() <= high

@@ -1,6 +1,7 @@
 // The sliders: what they are called, where they end, and the formula beside each.
 
 import { written } from "./plot.js";
+import { either, stopsOf } from "./source.js";
 
 // Where the sliders of a descent stand at first, and where they end. The valley's are the paper's.
 export const LANDSCAPES = {
@@ -11,7 +12,7 @@ export const LANDSCAPES = {
 const ONES = Object.keys(LANDSCAPES.wells.start); // what each landscape has of its own
 
 export const DEFAULTS = {
-  gamma: 0.7, beta: 0.5, seed: 0, steps: 2000, scheme: "plain", landscape: "wells", ...LANDSCAPES.wells.start,
+  gamma: 0.7, beta: 0.5, seed: 0, steps: 2000, dwell: 20, scheme: "plain", landscape: "wells", ...LANDSCAPES.wells.start,
 };
 
 const letter = (name) => `<i>${name}</i>`;
@@ -47,8 +48,12 @@ const SLIDERS = [
     group: "noise", name: "beta", symbol: "β", title: "skewness", low: -1, high: 1, step: 0.05,
     formula: (s) => `<i>χ</i> = +1 with probability (1+<i>β</i>)/2 = ${Math.round(50 * (1 + s.beta))} %`,
   },
-  { group: "noise", name: "steps", symbol: "n", title: "steps", low: 200, high: 8000, step: 100, least: 10 },
-  { group: "noise", name: "seed", symbol: "", title: "seed", low: 0, high: 99, step: 1, most: 2 ** 32 - 1 },
+  {
+    group: "noise", name: "dwell", symbol: "τ", title: "dwell", low: 0, high: 3, step: 0.02, least: 1, most: 1000, logarithmic: true,
+    hint: "mean steps of a telegraph phase; coloured noise forgets in as many",
+  },
+  { group: "noise", name: "steps", symbol: "n", title: "steps", low: 200, high: 8000, step: 100, least: 10, whole: true },
+  { group: "noise", name: "seed", symbol: "", title: "seed", low: 0, high: 99, step: 1, most: 2 ** 32 - 1, whole: true },
 ];
 
 const WORDS = {
@@ -59,11 +64,22 @@ const WORDS = {
 const CHOICES = { scheme: Object.keys(WORDS), landscape: Object.keys(LANDSCAPES) };
 const kept = {}; // where the sliders of a landscape stood when it was left
 
+const wrong = {}; // what is said of numbers that cannot be taken, by the name of their slider
+
 const toRange = ({ logarithmic }, value) => (logarithmic ? Math.log10(value) : value);
 const fromRange = ({ logarithmic }, value) => (logarithmic ? +(10 ** value).toPrecision(2) : +value);
 
-/** Build the sliders; `changed(name, value)` hears every move. */
-export function build(changed) {
+/** Return what is wrong with a number for a slider, or nothing. */
+function problem({ name, title, low, high, least = low, most = high, whole }, value, landscape) {
+  const stops = stopsOf(landscape, name);
+  if (stops) return stops.includes(value) ? "" : `${title} must be ${either(stops)} on this page`;
+  const kind = whole ? "a whole number " : "";
+  const fits = value >= least && value <= most && (!whole || Number.isInteger(value));
+  return fits ? "" : `${title} must be ${kind}from ${written(least)} to ${written(most)}`;
+}
+
+/** Build the sliders; `changed(name, value)` hears every move, and `landscape()` says which is shown. */
+export function build(changed, landscape) {
   for (const slider of SLIDERS) {
     const { group, name, symbol, title, hint = "", low, high, step, least = low, most = high } = slider;
     const row = document.createElement("div");
@@ -71,12 +87,18 @@ export function build(changed) {
     row.innerHTML = `<label for="${name}">${symbol && `<i>${symbol}</i>`}${title}</label>
       <input type="range" id="${name}" min="${low}" max="${high}" step="${step}" aria-describedby="${name}-formula">
       <input type="number" id="${name}-number" aria-label="${title}, exact" min="${least}" max="${most}" step="any">
-      <p class="formula" id="${name}-formula"></p>`;
+      <p class="wrong" role="alert" hidden></p><p class="formula" id="${name}-formula"></p>`;
     document.getElementById(`${group}-sliders`).append(row);
     const [number, range] = [row.querySelector("[type=number]"), row.querySelector("[type=range]")];
-    range.addEventListener("input", () => changed(name, fromRange(slider, range.value)));
+    range.addEventListener("input", () => {
+      const stops = stopsOf(landscape(), name);
+      delete wrong[name];
+      changed(name, stops ? stops[range.value] : fromRange(slider, range.value));
+    });
     number.addEventListener("change", () => {
-      if (number.value !== "" && number.checkValidity()) changed(name, +number.value);
+      wrong[name] = problem(slider, number.valueAsNumber, landscape());
+      say(name);
+      if (!wrong[name]) changed(name, number.valueAsNumber);
     });
     light(row, name);
   }
@@ -86,6 +108,16 @@ export function build(changed) {
     }
   }
 }
+
+/** Say below a slider what is wrong with the number beside it. */
+function say(name) {
+  const number = document.getElementById(`${name}-number`);
+  const text = number.parentElement.querySelector(".wrong");
+  number.setAttribute("aria-invalid", String(Boolean(wrong[name])));
+  Object.assign(text, { textContent: wrong[name] ?? "", hidden: !wrong[name] });
+}
+
+const forgive = () => Object.keys(wrong).forEach((name) => delete wrong[name]);
 
 /** Mark the parameter in the equation while its slider is in use. */
 function light(row, name) {
@@ -97,19 +129,22 @@ function light(row, name) {
 
 /** Go to a landscape: each has a force, a decay and a step of its own, as they were left. */
 export function enter(settings, landscape) {
+  forgive();
   kept[settings.landscape] = Object.fromEntries(ONES.map((name) => [name, settings[name]]));
   Object.assign(settings, { landscape }, kept[landscape] ?? LANDSCAPES[landscape].start);
 }
 
 /** Put everything back: the landscape that is shown stays. */
 export function reset(settings) {
+  forgive();
   for (const landscape of Object.keys(kept)) delete kept[landscape];
   const { landscape } = settings;
   Object.assign(settings, DEFAULTS, { landscape }, LANDSCAPES[landscape].start);
 }
 
-/** Take settings from the address; the server judges the numbers. */
+/** Take settings from the address; who has the numbers judges them. */
 export function read(settings, hash) {
+  forgive();
   const given = new URLSearchParams(hash);
   const choice = (name) => (CHOICES[name].includes(given.get(name)) ? given.get(name) : DEFAULTS[name]);
   if (given.has("landscape")) enter(settings, choice("landscape"));
@@ -125,12 +160,21 @@ export function show(settings, c0) {
   for (const slider of SLIDERS) {
     const value = settings[slider.name];
     const range = document.getElementById(slider.name);
+    const stops = stopsOf(landscape, slider.name);
     const [high, step] = LANDSCAPES[landscape][slider.name] ?? [slider.high, slider.step];
-    Object.assign(range, { max: high, step, value: toRange(slider, value), disabled: high === 0 });
+    const disabled = stops ? stops.length === 1 : high === 0;
+    if (stops) Object.assign(range, { min: 0, max: stops.length - 1, step: 1, value: stops.indexOf(value), disabled });
+    else Object.assign(range, { max: high, step, value: toRange(slider, value), disabled });
     range.setAttribute("aria-valuetext", written(value));
-    Object.assign(document.getElementById(`${slider.name}-number`), { value, disabled: high === 0 });
+    const number = document.getElementById(`${slider.name}-number`);
+    Object.assign(number, wrong[slider.name] ? { disabled } : { value, disabled });
+    say(slider.name);
     document.getElementById(`${slider.name}-formula`).innerHTML = slider.formula?.(settings, c0) ?? "";
   }
+  for (const radio of document.querySelectorAll("[name=scheme]")) {
+    radio.disabled = !(stopsOf(landscape, "scheme") ?? CHOICES.scheme).includes(radio.value);
+  }
+  document.getElementById("no-server").hidden = !stopsOf(landscape, "scheme");
   for (const name of Object.keys(CHOICES)) {
     document.querySelector(`[name=${name}][value=${settings[name]}]`).checked = true;
   }

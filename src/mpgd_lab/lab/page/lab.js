@@ -1,14 +1,13 @@
-// The lab: settings go to the server, numbers come back, panels draw them, time runs.
+// The lab: settings go out, numbers come back, panels draw them, time runs.
 
 import { DEFAULTS, build, enter, read, reset, show } from "./controls.js";
 import { SCHEMES, WELLS, drawLand, drawWells } from "./landscapes.js";
 import * as panels from "./panels.js";
 import { written } from "./plot.js";
 import { save } from "./save.js";
+import { numbersOf, queryOf } from "./source.js";
 
-const NOISE = ["gamma", "beta", "seed", "steps", "scheme"];
-const PHASE = [...NOISE, "eta", "force"];
-const SOURCES = { orbit: NOISE, sums: NOISE, descent: [...PHASE, "decay", "landscape"], wells: PHASE }; // what each depends on
+const SHOWN_IN = { wells: ["descent"], descent: ["descent"], orbit: ["orbit", "perturbation"], sums: ["sums"] }; // sections
 const DEBOUNCE = 40; // milliseconds
 const LENGTH = 14; // seconds a whole run plays at speed 1
 const still = matchMedia("(prefers-reduced-motion: reduce)");
@@ -33,6 +32,7 @@ function settingsChanged() {
   settingsChanged.timer = setTimeout(() => wanted().forEach(ask), DEBOUNCE);
   words();
   draw(); // another landscape may be known already
+  dim();
 }
 
 /** Return the value of a quiet step, if it is known for this gamma. */
@@ -46,27 +46,22 @@ const wanted = () => [settings.landscape === "wells" ? "wells" : "descent", "orb
 const asking = {};
 
 async function ask(source) {
-  const query = String(new URLSearchParams(SOURCES[source].map((name) => [name, settings[name]])));
-  const state = (asking[source] ??= { busy: false, answered: "" });
+  const given = { ...settings };
+  const query = queryOf(source, given);
+  const state = (asking[source] ??= { busy: false, answered: "", drawn: "", problem: "" });
   if (!wanted().includes(source) || state.busy || state.answered === query) return;
   state.busy = true;
   busy();
-  const patience = setTimeout(() => byId("panels").toggleAttribute("data-waiting", true), 600);
   try {
-    const answer = await fetch(`api/${source}?${query}`);
-    const numbers = await answer.json();
-    if (!answer.ok) throw new Error(numbers.error);
-    const given = new URLSearchParams(query);
-    data[source] = { ...numbers, eta: +given.get("eta"), gamma: +given.get("gamma") };
-    complain("");
+    data[source] = { ...(await numbersOf(source, given)), eta: given.eta, gamma: given.gamma };
+    Object.assign(state, { drawn: query, problem: "" });
     received();
   } catch (problem) {
-    const silent = problem instanceof TypeError; // what fetch throws when nobody listens
-    complain(silent ? "The server does not answer. Is `mpgd lab` still running?" : problem.message);
+    state.problem = problem.message;
   }
-  clearTimeout(patience);
-  byId("panels").toggleAttribute("data-waiting", false);
   Object.assign(state, { busy: false, answered: query });
+  complain();
+  dim();
   busy();
   ask(source); // the settings may have moved on
 }
@@ -76,7 +71,16 @@ function busy() {
   byId("panels").setAttribute("aria-busy", String(any));
 }
 
-function complain(text) {
+/** Dim the pictures that are not those of the settings: older ones, until the new ones are there. */
+function dim() {
+  for (const source of wanted()) {
+    const old = asking[source]?.drawn !== queryOf(source, settings);
+    for (const section of SHOWN_IN[source]) byId(section).toggleAttribute("data-waiting", old);
+  }
+}
+
+function complain() {
+  const text = wanted().map((source) => asking[source]?.problem).find(Boolean) ?? "";
   byId("problem").textContent = text;
   byId("problem").hidden = !text;
 }
@@ -108,16 +112,17 @@ function words() {
 function forceWords({ force, slopes: [wide, narrow], leaves, sigma, schemes, count }) {
   const can = force > narrow ? "both" : force > wide ? "the wide one only" : "neither";
   const rate = (x) => (x ? written(x, 2) : "0");
-  const often = leaves ? ` (per unit of time, by one phase: wide ${rate(leaves[0])}, narrow ${rate(leaves[1])})` : "";
+  const often = Object.entries(leaves).map(([key, [a, b]]) => `${WELLS[key].short} ${rate(a)} and ${rate(b)}`);
   const ends = Object.entries(schemes).map(([key, { wide: now }]) =>
     `${WELLS[key].short} <b>${Math.round(100 * now.at(-1))} %</b>`);
-  return `Here <i>F</i> = <b>${written(force)}</b>, <i>σ</i> = ${written(sigma)}: a phase leaves <b>${can}</b>${often}.
-    Of ${count} walkers each, in the wide well at the end: ${ends.join(", ")}.`;
+  return `Here <i>F</i> = <b>${written(force)}</b>, <i>σ</i> = ${written(sigma)}: a phase leaves <b>${can}</b> (exits by one phase, per unit
+    of time, from the wide and the narrow well: ${often.join("; ")}). Of ${count} walkers each, in the wide well at the end: ${ends.join(", ")}.`;
 }
 
 function valueWords({ laminar_value: quiet, burst_value: burst, burst_probability: share }) {
   return `Here quiet is <b>±${written(quiet)}</b>, burst <b>∓${written(-burst)}</b>, and
-    <b>${Math.round(100 * share)} %</b> of all steps are in bursts.`;
+    <b>${Math.round(100 * share)} %</b> of all steps are in bursts.
+    A telegraph is <b>±${written(quiet)}</b> at every step, and coloured noise as large in the root mean square.`;
 }
 
 function lawWords({ limit, limit_alpha: alpha, limit_beta: beta, distance, perfect }) {
@@ -163,7 +168,7 @@ function landWords(land) {
 }
 
 function code() {
-  const { gamma, beta, seed, steps, scheme, eta, force, decay } = settings;
+  const { gamma, beta, seed, steps, scheme, dwell, eta, force, decay } = settings;
   const signs = scheme === "product" ? ', signs="product"' : "";
   const twins = scheme === "symmetric";
   const values = twins
@@ -177,8 +182,13 @@ noise = mpgd.ChaoticNoise(gamma=${gamma}, beta=${beta}${signs})
 ${values}
 
 optimizer = mpgd.MPGD(model.parameters(), lr=${eta}, force=${force}, decay=${decay},
-                      gamma=${gamma}, beta=${beta}${signs}${twins ? ", symmetric=True" : ""}, seed=${seed})
-mpgd.levels(lr=${eta}, gamma=${gamma}, force=${force}, decay=${decay})   # as the paper's mu and sigma`;
+                      noise=noise${twins ? ", symmetric=True" : ""}, seed=${seed})
+mpgd.levels(lr=${eta}, gamma=${gamma}, force=${force}, decay=${decay})   # as the paper's mu and sigma
+
+telegraph = mpgd.TelegraphNoise(dwell=${dwell})   # panel 3 shows noise.laminar_value times
+coloured = mpgd.noise.ColouredNoise(time=${dwell})   # their paths
+optimizer = mpgd.MPGD(model.parameters(), lr=${eta}, force=${force}, decay=${decay},
+                      noise=telegraph, seed=${seed})`;
 }
 
 // Time -------------------------------------------------------------------------------------------
@@ -189,6 +199,7 @@ function draw() {
     panels.drawMap(data.orbit, k);
     panels.drawOrbit(data.orbit, k);
     panels.drawValues(data.orbit, k);
+    panels.drawRivals(data.orbit, k);
     byId("time").value = k;
     byId("step").textContent = `step ${k.toLocaleString("en")} of ${data.orbit.v.length.toLocaleString("en")}`;
   }
@@ -263,8 +274,8 @@ function listen() {
 
 /** Return the settings as a line below a picture. */
 function caption() {
-  const { gamma, beta, eta, force, decay, seed, scheme, landscape } = settings;
-  return `mpgd lab · ${landscape} · ${scheme} · γ ${gamma} · β ${beta} · η ${eta} · F ${force} · M ${decay} · seed ${seed} · ${byId("step").textContent}`;
+  const { gamma, beta, dwell, eta, force, decay, seed, scheme, landscape } = settings;
+  return `mpgd lab · ${landscape} · ${scheme} · γ ${gamma} · β ${beta} · τ ${dwell} · η ${eta} · F ${force} · M ${decay} · seed ${seed} · ${byId("step").textContent}`;
 }
 
 async function copy() {
@@ -277,7 +288,7 @@ async function copy() {
   setTimeout(() => { byId("copy").textContent = "Copy link"; }, 2000);
 }
 
-build(change);
+build(change, () => settings.landscape);
 listen();
 read(settings, location.hash.slice(1));
 settingsChanged();

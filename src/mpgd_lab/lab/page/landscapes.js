@@ -2,23 +2,25 @@
 
 import { colour, describe, plots, written } from "./plot.js";
 
-export const SCHEMES = {
-  gd: { name: "Gradient descent", short: "GD", shape: "disc" },
-  gaussian: { name: "Gaussian noise", short: "Gaussian", shape: "square" },
+const NOISES = {
   mpgd: { name: "MPGD", short: "MPGD", shape: "diamond" },
+  telegraph: { name: "Telegraph noise", short: "telegraph", shape: "disc" },
+  coloured: { name: "Coloured noise", short: "coloured", shape: "square" },
+  gaussian: { name: "Gaussian noise", short: "Gaussian", shape: "square" },
 };
-
-export const WELLS = {
-  mpgd: { name: "MPGD", short: "MPGD" },
-  gaussian: { name: "Gaussian noise", short: "Gaussian" },
-  stable: { name: "Stable noise", short: "stable" },
-};
+const { mpgd, telegraph, coloured, gaussian } = NOISES;
+export const SCHEMES = { gd: { name: "Gradient descent", short: "GD", shape: "disc" }, gaussian, coloured, telegraph, mpgd };
+export const WELLS = { ...NOISES, stable: { name: "Stable noise", short: "stable" } };
+const PHASED = ["mpgd", "telegraph"]; // noises with a constant push while a phase lasts
 
 const AXES = { valley: ["v", "|u|"], rastrigin: ["x₁", "x₂"] };
 const CURVES = { valley: "trace", rastrigin: "loss" };
 const latest = (moments, k) => moments.findLastIndex((moment) => moment <= k);
 
-/** Draw the walkers of all three noises, their shares, and the slopes. */
+/** Return whether a canvas is the first of its row, which has the axis. */
+const leads = ({ offsetLeft, parentElement }) => offsetLeft === parentElement.firstElementChild.offsetLeft;
+
+/** Draw the walkers of all noises, their shares, and the slopes. */
 export function drawWells(wells, k) {
   for (const key of Object.keys(WELLS)) drawWell(wells, key, k);
   drawSlope(wells);
@@ -45,7 +47,7 @@ function drawWay(land, key, k) {
   const { across, up, off } = schemes[key];
   const narrow = plot.canvas.clientWidth < 170;
   const [xName, yName] = AXES[landscape];
-  const axis = key === "gd" ? { yName, left: narrow ? 34 : 40 } : { left: 12, yTicks: false };
+  const axis = leads(plot.canvas) ? { yName, left: narrow ? 34 : 40 } : { left: 12, yTicks: false };
   plot.begin({ x: view.across, y: view.up, xName, title: narrow ? short : name, ...axis });
   const now = latest(moments, k);
   plot.clipped(() => {
@@ -76,7 +78,7 @@ function valley(plot, { across: [, width], up: [, height] }, eta) {
   plot.line([-width, width], [edge, edge], { colour: "soft", width: 1, dash: [2, 4] });
 }
 
-/** Return a picture of a loss whose coordinates add up: dark is high. */
+/** Return a picture of a loss whose coordinates add up: the bluer the higher. */
 function relief({ profile: { loss } }, plot) {
   const shade = colour("hill");
   if (relief.of === loss && relief.shade === shade) return relief.image;
@@ -99,7 +101,7 @@ function relief({ profile: { loss } }, plot) {
 function drawCurve({ landscape, moments, schemes, top, eta }, k) {
   const plot = plots.curve;
   const end = moments.at(-1);
-  plot.begin({ x: [0, end], y: [0, top], xName: "step k", yName: CURVES[landscape], left: 50, right: 70 });
+  plot.begin({ x: [0, end], y: [0, top], xName: "step k", yName: CURVES[landscape], left: 50, right: 80 });
   const now = latest(moments, k);
   plot.clipped(() => {
     for (const [key, { watched, quartiles }] of Object.entries(schemes)) {
@@ -128,21 +130,23 @@ function drawCurve({ landscape, moments, schemes, top, eta }, k) {
 
 /** Write names at the right end of curves, none over another. */
 function names(plot, ends, most) {
-  let lowest = -Infinity;
-  for (const [text, colour, end] of ends.sort((a, b) => b[2] - a[2])) {
-    lowest = Math.max(plot.py(Math.min(end, most)) + 4, lowest + 15);
-    plot.label(text, plot.box.right + 6, lowest, { colour, weight: 650 });
-  }
+  const sorted = ends.sort((a, b) => b[2] - a[2]);
+  const places = [];
+  for (const [, , end] of sorted) places.push(Math.max(plot.py(Math.min(end, most)) + 4, (places.at(-1) ?? -Infinity) + 15));
+  sorted.forEach(([text, colour], i) => { // what would stand below the frame moves up, and all above it
+    const highest = plot.box.bottom + 4 - 15 * (sorted.length - 1 - i);
+    plot.label(text, plot.box.right + 6, Math.min(places[i], highest), { colour, weight: 650 });
+  });
 }
 
-/** The two wells with walkers of one noise on them; with MPGD also the loss in a phase. */
+/** The two wells with walkers of one noise on them; with phases also the loss in one. */
 function drawWell({ moments, grid, loss, force, schemes, count }, key, k) {
   const plot = plots[`wells-${key}`];
   const { name, short } = WELLS[key];
   const now = latest(moments, k);
   const [first, last] = [grid[0], grid.at(-1)];
   const narrow = plot.canvas.clientWidth < 170;
-  const axis = key === "mpgd" ? { yName: "loss R", left: narrow ? 34 : 40 } : { left: 12, yTicks: false };
+  const axis = leads(plot.canvas) ? { yName: "loss R", left: narrow ? 34 : 40 } : { left: 12, yTicks: false };
   plot.begin({ x: [first, last], y: [-1.6, 3], xName: "x", title: narrow ? short : name, ...axis });
   const height = (x) => {
     const place = ((x - first) / (last - first)) * (grid.length - 1);
@@ -151,7 +155,7 @@ function drawWell({ moments, grid, loss, force, schemes, count }, key, k) {
   };
   plot.clipped(() => {
     plot.line([0, 0], [-1.6, 3], { colour: "grid", width: 1 });
-    if (key === "mpgd") {
+    if (PHASED.includes(key)) {
       for (const chi of [-1, 1]) {
         const tilted = loss.map((r, i) => r - chi * force * grid[i]);
         plot.line(grid, tilted, { colour: "quiet", width: 1.2, dash: [5, 4], alpha: 0.7 });
@@ -205,7 +209,7 @@ function drawSlope({ grid, slope, force, slopes: [wide, narrow] }) {
 function drawShare({ moments, schemes }, k) {
   const plot = plots.share;
   const end = moments.at(-1);
-  plot.begin({ x: [0, end], y: [0, 1], xName: "step k", yName: "share in the wide well", left: 58, right: 76 });
+  plot.begin({ x: [0, end], y: [0, 1], xName: "step k", yName: "share in the wide well", left: 58, right: 80 });
   const now = latest(moments, k);
   plot.clipped(() => {
     plot.line([0, end], [0.5, 0.5], { colour: "soft", width: 1, dash: [2, 4] });

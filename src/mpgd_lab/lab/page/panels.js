@@ -1,5 +1,6 @@
 // The panels of the noise: each draws its part of the numbers up to step k.
 
+import { WELLS } from "./landscapes.js";
 import { describe, plots, written } from "./plot.js";
 
 const WINDOW = 300; // steps shown of the orbit and of the perturbation
@@ -39,8 +40,7 @@ export function drawOrbit({ y, y_star: star }, k) {
     plot.line(range(first, last), y.slice(first, last), faint);
     dots(plot, y, first, Math.min(k, y.length), (i) => (y[i] > star ? "burst" : "quiet"));
   });
-  const corner = { colour: "burst", align: "right", weight: 600 };
-  plot.label("shaded: burst, y > y*", plot.box.right, plot.box.top - 8, corner);
+  plot.legend([["phase", "quiet"], ["burst, y > y* (shaded)", "burst"]]);
   describe("orbit", `Orbit over steps ${first} to ${k}.`);
 }
 
@@ -56,23 +56,41 @@ function dots(plot, ys, first, last, name) {
 const range = (first, last) => Array.from({ length: last - first }, (_, i) => first + i);
 
 /** The last perturbations as sticks. */
-export function drawValues({ y, v, y_star: star, laminar_value: least }, k) {
+export function drawValues(orbit, k) {
+  const { y, y_star: star } = orbit;
   const plot = plots.values;
+  const reach = sticks(plot, orbit, orbit.v, k, "MPGD", [["quiet", (i) => y[i] <= star], ["burst", (i) => y[i] > star]]);
+  plot.legend([["phase", "quiet"], ["burst", "burst"]]);
+  describe("values", `Perturbation up to step ${k}, between ${written(-reach)} and ${written(reach)}.`);
+}
+
+/** The same steps of the other noises, on the same axes. */
+export function drawRivals(orbit, k) {
+  for (const [key, values] of Object.entries(orbit.rivals)) {
+    sticks(plots[`values-${key}`], orbit, values, k, WELLS[key].name, [[key, () => true]]);
+    describe(`values-${key}`, `${WELLS[key].name} up to step ${k}.`);
+  }
+}
+
+/** Draw values as sticks in the colours of those that a test takes, and return the reach of the axis that all noises share. */
+function sticks(plot, orbit, values, k, title, colours) {
   const [first, last] = windowed(k);
-  const reach = 1.08 * v.reduce((most, value) => Math.max(most, Math.abs(value)), least);
-  plot.begin({ x: [first, last], y: [-reach, reach], xName: "step k (last 300)", yName: "value v", left: 50 });
+  const all = () => [orbit.v, ...Object.values(orbit.rivals)].flat();
+  const reach = (orbit.reach ??= 1.08 * all().reduce((most, value) => Math.max(most, Math.abs(value)), 0));
+  const xName = plot === plots["values-gaussian"] ? "step k (last 300)" : "";
+  plot.begin({ x: [first, last], y: [-reach, reach], xName, xTicks: Boolean(xName), yName: "v", title, left: 50 });
   plot.clipped(() => {
     const width = Math.max(1, (plot.box.right - plot.box.left) / WINDOW - 0.6);
-    for (const [name, bursts] of [["quiet", false], ["burst", true]]) {
+    for (const [name, takes] of colours) {
       plot.style(name);
-      for (let i = first; i < Math.min(k, v.length); i += 1) {
-        const height = Math.max(1, Math.abs(plot.py(v[i]) - plot.py(0)));
-        if (y[i] > star === bursts) plot.pen.fillRect(plot.px(i), plot.py(Math.max(v[i], 0)), width, height);
+      for (let i = first; i < Math.min(k, values.length); i += 1) {
+        const height = Math.max(1, Math.abs(plot.py(values[i]) - plot.py(0)));
+        if (takes(i)) plot.pen.fillRect(plot.px(i), plot.py(Math.max(values[i], 0)), width, height);
       }
     }
     plot.line([first, last], [0, 0], { colour: "soft", width: 1 });
   });
-  describe("values", `Perturbation over steps ${first} to ${k}, between ${written(-reach)} and ${written(reach)}.`);
+  return reach;
 }
 
 /** Running sums of many orbits, ours in front. */
@@ -80,7 +98,7 @@ export function drawSums({ moments, running, edges }, k) {
   const plot = plots.sums;
   const steps = moments.at(-1);
   const reach = edges.at(-1);
-  plot.begin({ x: [0, steps], y: [-reach, reach], xName: "step k of n", yName: "sum / nᵞ", left: 42, right: 0 });
+  plot.begin({ x: [0, steps], y: [-reach, reach], xName: "step k of n", yName: "sum / nᵞ", left: 42, right: 0, headroom: true });
   const shown = moments.findLastIndex((moment) => moment <= k) + 1;
   plot.clipped(() => {
     const faint = { colour: "soft", width: 1, alpha: 0.28, last: shown };
@@ -88,6 +106,7 @@ export function drawSums({ moments, running, edges }, k) {
     plot.line([0, steps], [0, 0], { colour: "soft", width: 1 });
     plot.line(moments, running[0], { colour: "mpgd", width: 2.4, last: shown });
   });
+  plot.legend([["the orbit above", "mpgd"], [`${running.length - 1} others`, "soft"]]);
   if (shown) plot.mark(moments[shown - 1], running[0][shown - 1], "mpgd", "diamond", 5);
   const now = written(running[0][Math.max(0, shown - 1)]);
   describe("sums", `Running sums of ${running.length} orbits; ours is at ${now} after ${k} steps.`);
@@ -98,7 +117,7 @@ export function drawLaw({ edges, density, grid, limit, count }) {
   const plot = plots.law;
   const reach = edges.at(-1);
   const most = 1.12 * Math.max(...density, ...(limit ?? [0]));
-  plot.begin({ x: [0, most], y: [-reach, reach], xName: "density at k = n", left: 6, xTicks: false, yTicks: false });
+  plot.begin({ x: [0, most], y: [-reach, reach], xName: "density at k = n", left: 6, xTicks: false, yTicks: false, headroom: true });
   plot.clipped(() => {
     plot.style("mpgd", 1, 0.45);
     density.forEach((d, i) => {

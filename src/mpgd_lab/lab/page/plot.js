@@ -47,7 +47,7 @@ export class Plot {
     }
     pen.setTransform(scale, 0, 0, scale, 0, 0);
     pen.clearRect(0, 0, width, height);
-    this.box = { left, top: headroom ? 24 : 8, right: width - right, bottom: height - (xName ? 38 : 22) };
+    this.box = { left, top: headroom ? 24 : 8, right: width - right, bottom: height - (xName ? 38 : xTicks ? 22 : 6) };
     Object.assign(this, { x, y });
     if (title) this.label(title, left, 13, { colour: "ink", weight: 600 });
     this.axis(xTicks, yTicks);
@@ -59,7 +59,7 @@ export class Plot {
     const { pen, box } = this;
     pen.lineWidth = 1;
     pen.strokeStyle = colour("grid");
-    const xs = xTicks ? ticks(...this.x, Math.max(2, (box.right - box.left) / 70)) : [];
+    const xs = xTicks ? ticks(...this.x, Math.max(3.8, (box.right - box.left) / 70)) : [];
     const ys = yTicks ? ticks(...this.y, Math.max(4, (box.bottom - box.top) / 45)) : [];
     pen.beginPath();
     for (const t of xs) this.segment(this.px(t), box.top, this.px(t), box.bottom);
@@ -72,7 +72,7 @@ export class Plot {
   /** Write a tick's label below the frame, inside the canvas. */
   below(text, x) {
     this.pen.font = "400 12px system-ui, sans-serif";
-    const half = this.pen.measureText(text).width / 2;
+    const half = this.pen.measureText(text).width / 2 + 3; // so that neighbours stay apart
     const place = Math.min(Math.max(x, half), this.canvas.clientWidth - half);
     this.label(text, place, this.box.bottom + 14, { align: "center" });
   }
@@ -99,6 +99,15 @@ export class Plot {
     pen.textAlign = align;
     pen.fillStyle = colour(name);
     pen.fillText(text, x, y);
+  }
+
+  /** Name colours above the frame, from the right: [text, colour] each. */
+  legend(entries) {
+    let x = this.box.right;
+    for (const [text, colour] of entries.toReversed()) {
+      this.label(text, x, this.box.top - 8, { colour, align: "right", weight: 600 });
+      x -= this.pen.measureText(text).width + 12;
+    }
   }
 
   sideways(text) {
