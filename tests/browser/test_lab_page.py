@@ -14,11 +14,12 @@ from mpgd_lab.lab.server import Lab
 if TYPE_CHECKING:
     from tests.browser.conftest import Browser
 
-WELLS = ("wells-mpgd", "wells-gaussian", "wells-stable", "slope", "share")
+NOISES = ("mpgd", "telegraph", "coloured", "gaussian", "stable")
+WELLS = (*(f"wells-{name}" for name in NOISES), "slope", "share")
 LAND = ("gd", "gaussian", "mpgd", "curve")
 NOISE_PLOTS = ("map", "orbit", "values", "sums", "law")
 SHOWN = {"wells": WELLS, "valley": LAND, "rastrigin": LAND}
-CONTROLS = ("gamma", "beta", "steps", "seed", "eta", "force", "decay")
+CONTROLS = ("gamma", "beta", "dwell", "steps", "seed", "eta", "force", "decay")
 PICTURE = "return document.querySelector(`[data-plot=${arguments[0]}]`).toDataURL()"
 COLOURS = """
 const canvas = document.querySelector(`[data-plot=${arguments[0]}]`);
@@ -134,6 +135,10 @@ def test_every_slider_is_in_sight_on_a_small_laptop(browser: Browser, lab: Lab) 
         ("valley", "eta", -2.5, ("gaussian", "mpgd", "curve"), NOISE_PLOTS),
         ("wells", "eta", -2.5, ("wells-mpgd", "share"), NOISE_PLOTS),
         ("wells", "force", 4.0, ("wells-mpgd", "wells-stable", "slope", "share"), NOISE_PLOTS),
+        (
+            *("wells", "dwell", 5, ("wells-telegraph", "wells-coloured", "share")),
+            ("wells-mpgd", "wells-gaussian", "wells-stable", *NOISE_PLOTS),
+        ),
         ("valley", "steps", 600, ("orbit", "values", "sums", "law", "curve"), ()),
     ],
 )

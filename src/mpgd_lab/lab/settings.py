@@ -22,6 +22,7 @@ class Settings:
     force: float = 0.211  # of a phase, in units of the gradient: F = sigma c0 eta^(gamma-1)
     decay: float = 0.0844  # of a phase, in units of curvature: M = mu c0 eta^(gamma-1)
     eta: float = 0.01  # the step size
+    dwell: float = 20.0  # steps of a telegraph's phase, and after which coloured noise forgets
     seed: int = 0  # of the orbits and of the start
     steps: int = 2000  # of the orbit and of the descent
     landscape: str = "valley"  # of the descent that is seen from above
@@ -33,6 +34,7 @@ class Settings:
         check_real("eta", self.eta, "(0, 1]", 0.0, 1.0, "(]")
         check_real("force", self.force, "[0, 20]", 0.0, 20.0, "[]")
         check_real("decay", self.decay, "[0, 20]", 0.0, 20.0, "[]")
+        check_real("dwell", self.dwell, "[1, 1000]", 1.0, 1000.0, "[]")
         check_choice("landscape", self.landscape, LANDSCAPE_NAMES)
         check_integer("seed", self.seed, 0, MAX_SEED)
         check_integer("steps", self.steps, 10, MOST_STEPS)

@@ -1,9 +1,10 @@
-"""What the lab shows of two wells, narrow and wide: walkers of three noises side by side.
+"""What the lab shows of two wells, narrow and wide: walkers of five noises side by side.
 
     x' = x - eta R'(x) + sigma eta^gamma v,      sigma = F / (c0 eta^(gamma-1))
 
-v is chaotic, Gaussian of the same variance, or stable. The slider gives the force F of a phase
-(`mpgd.theory.phases.laminar`); wells and slopes are those of the experiment ``escape``.
+v is chaotic, a telegraph +-c0, coloured of deviation c0, Gaussian of the chaotic noise's variance,
+or stable. The slider gives the force F of a phase (`mpgd.theory.phases.laminar`), which chaotic and
+telegraph noise have alike; wells and slopes are those of the experiment ``escape``.
 """
 
 from functools import lru_cache
@@ -14,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mpgd.noise import ChaoticNoise, GaussianNoise, StableNoise
+from mpgd.noise import ChaoticNoise, ColouredNoise, GaussianNoise, StableNoise, TelegraphNoise
 from mpgd.noise.counter_hash import flat_index, step_key_tensor
 from mpgd.theory.phases.exits import exit_rate
 from mpgd.theory.phases.laminar import levels
@@ -28,8 +29,8 @@ Array = NDArray[np.float64]
 WALKERS: Final = 200  # of each noise; half start in each well
 SHOWN: Final = 60  # of them drawn
 FRAMES: Final = 250  # at most, moments at which they are drawn
-KINDS: Final = ("mpgd", "gaussian", "stable")
-STEADY: Final = 2  # of these, the first do not jump
+KINDS: Final = ("mpgd", "telegraph", "coloured", "gaussian", "stable")
+STEADY: Final = 4  # of these, the first do not jump
 VIEW: Final = (-1.0, 3.0)  # of x, at least
 WIDEST: Final = (-2.5, 5.5)  # at most: walkers beyond are drawn at the edge
 NEVER: Final = MOST_STEPS + 1  # the step at which the first has run off, where none has
@@ -37,7 +38,7 @@ LEFT, RIGHT = SIDES  # walls that no phase reaches
 
 
 def wells(settings: Settings) -> Numbers:
-    """Return where walkers of MPGD, Gaussian and stable noise are, and how many in the wide well.
+    """Return where walkers of all noises are, and how many in the wide well.
 
     ``off`` tells how many walkers have run off, and the step at which the first has. ``leaves`` has
     the exits per unit of time from the wide and from the narrow well, one phase from the minimum;
@@ -98,15 +99,18 @@ def walk(settings: Settings, sigma: float) -> tuple[list[int], Array, NDArray[np
 
 
 def values(settings: Settings) -> Array:
-    """Return the values of the three noises, (time, noise, walker)."""
+    """Return the values of the noises, (time, noise, walker)."""
     twins = settings.scheme == "symmetric"
     noise = make_noise(settings)
     symmetric = twins or settings.scheme == "product"
     stable = StableNoise(noise.alpha, 0.0 if symmetric else settings.beta)
     deviation = sqrt(noise.variance * (2 if twins else 1))
+    signs, coloured = TelegraphNoise(settings.dwell), ColouredNoise(settings.dwell)
     return np.stack(
         [
-            chaotic(noise, settings.steps, settings.seed, twins),
+            persistent(noise, settings.steps, settings.seed, twins),
+            noise.laminar_value * persistent(signs, settings.steps, settings.seed, twins),
+            noise.laminar_value * persistent(coloured, settings.steps, settings.seed, twins),
             deviation * independent(GaussianNoise(), settings.steps, settings.seed),
             (2.0**settings.gamma if twins else 1.0)
             * independent(stable, settings.steps, settings.seed),
@@ -116,9 +120,11 @@ def values(settings: Settings) -> Array:
 
 
 # eta and the force do not change the noise, so that their sliders need not wait for it.
-@lru_cache(maxsize=2)
-def chaotic(noise: ChaoticNoise, steps: int, seed: int, twins: bool) -> Array:
-    """Return chaotic values, (time, walker)."""
+@lru_cache(maxsize=6)
+def persistent(
+    noise: ChaoticNoise | TelegraphNoise | ColouredNoise, steps: int, seed: int, twins: bool
+) -> Array:
+    """Return values of a noise with memory, (time, walker)."""
     path = noise.path(steps, (WALKERS, 2) if twins else (WALKERS,), seed)
     return np.asarray((path[..., 0] - path[..., 1] if twins else path).numpy())
 

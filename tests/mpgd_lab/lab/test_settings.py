@@ -16,6 +16,7 @@ from mpgd_lab.lab.settings import Settings, from_query
         ("decay=-1", r"decay must lie in \[0, 20\], got -1.0"),
         ("force=inf", r"force must lie in \[0, 20\], got inf"),
         ("mu=0.02", "there is no parameter 'mu'; there are: gamma, beta, force, decay"),
+        ("dwell=0.5", r"dwell must lie in \[1, 1000\], got 0.5"),
         ("landscape=moon", "landscape must be one of 'valley', 'rastrigin', got 'moon'"),
         ("eta=0", r"eta must lie in \(0, 1\], got 0.0"),
         ("steps=100000000", r"steps must be an integer in \[10, 8000\], got 100000000"),
@@ -25,7 +26,7 @@ from mpgd_lab.lab.settings import Settings, from_query
         ("gama=0.6", "there is no parameter 'gama'; there are: gamma, beta"),
         ("gamma=0.6&gamma=0.7", "gamma must be given once"),
         ("scheme=best", "scheme must be one of 'plain', 'symmetric', 'product', got 'best'"),
-        ("a=1&b=2&c=3&d=4&e=5&f=6&g=7&h=8&i=9&j=10", "Max number of fields exceeded"),
+        ("a=1&b=2&c=3&d=4&e=5&f=6&g=7&h=8&i=9&j=10&k=11", "Max number of fields exceeded"),
     ],
 )
 def test_a_wrong_query_is_explained(query: str, text: str) -> None:

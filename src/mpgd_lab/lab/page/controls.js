@@ -5,13 +5,13 @@ import { written } from "./plot.js";
 // Where the sliders of a descent stand at first, and where they end. The valley's are the paper's.
 export const LANDSCAPES = {
   wells: { start: { eta: 0.01, force: 2, decay: 0 }, force: [8, 0.05], decay: [0, 0.01] },
-  valley: { start: { eta: 0.01, force: 0.211, decay: 0.0844 }, force: [2, 0.005], decay: [1, 0.002] },
-  rastrigin: { start: { eta: 0.01, force: 3.5, decay: 0 }, force: [8, 0.05], decay: [2, 0.01] },
+  valley: { start: { eta: 0.01, force: 0.211, decay: 0.0844 }, force: [2, 0.005], decay: [1, 0.002], dwell: [0, 1] },
+  rastrigin: { start: { eta: 0.01, force: 3.5, decay: 0 }, force: [8, 0.05], decay: [2, 0.01], dwell: [0, 1] },
 };
 const ONES = Object.keys(LANDSCAPES.wells.start); // what each landscape has of its own
 
 export const DEFAULTS = {
-  gamma: 0.7, beta: 0.5, seed: 0, steps: 2000, scheme: "plain", landscape: "wells", ...LANDSCAPES.wells.start,
+  gamma: 0.7, beta: 0.5, dwell: 20, seed: 0, steps: 2000, scheme: "plain", landscape: "wells", ...LANDSCAPES.wells.start,
 };
 
 const letter = (name) => `<i>${name}</i>`;
@@ -46,6 +46,11 @@ const SLIDERS = [
   {
     group: "noise", name: "beta", symbol: "β", title: "skewness", low: -1, high: 1, step: 0.05,
     formula: (s) => `<i>χ</i> = +1 with probability (1+<i>β</i>)/2 = ${Math.round(50 * (1 + s.beta))} %`,
+  },
+  {
+    group: "noise", name: "dwell", symbol: "d", title: "dwell", low: 1, high: 200, step: 1, most: 1000,
+    hint: "of telegraph and coloured noise, in steps",
+    formula: (s) => (s.landscape === "wells" ? "a new sign with probability 1/<i>d</i> a step" : "the two wells alone have it"),
   },
   { group: "noise", name: "steps", symbol: "n", title: "steps", low: 200, high: 8000, step: 100, least: 10 },
   { group: "noise", name: "seed", symbol: "", title: "seed", low: 0, high: 99, step: 1, most: 2 ** 32 - 1 },

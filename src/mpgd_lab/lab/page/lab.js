@@ -8,7 +8,7 @@ import { save } from "./save.js";
 
 const NOISE = ["gamma", "beta", "seed", "steps", "scheme"];
 const PHASE = [...NOISE, "eta", "force"];
-const SOURCES = { orbit: NOISE, sums: NOISE, descent: [...PHASE, "decay", "landscape"], wells: PHASE }; // what each depends on
+const SOURCES = { orbit: NOISE, sums: NOISE, descent: [...PHASE, "decay", "landscape"], wells: [...PHASE, "dwell"] }; // what each depends on
 const DEBOUNCE = 40; // milliseconds
 const LENGTH = 14; // seconds a whole run plays at speed 1
 const still = matchMedia("(prefers-reduced-motion: reduce)");
@@ -263,8 +263,8 @@ function listen() {
 
 /** Return the settings as a line below a picture. */
 function caption() {
-  const { gamma, beta, eta, force, decay, seed, scheme, landscape } = settings;
-  return `mpgd lab · ${landscape} · ${scheme} · γ ${gamma} · β ${beta} · η ${eta} · F ${force} · M ${decay} · seed ${seed} · ${byId("step").textContent}`;
+  const { gamma, beta, dwell, eta, force, decay, seed, scheme, landscape } = settings;
+  return `mpgd lab · ${landscape} · ${scheme} · γ ${gamma} · β ${beta} · d ${dwell} · η ${eta} · F ${force} · M ${decay} · seed ${seed} · ${byId("step").textContent}`;
 }
 
 async function copy() {

@@ -10,15 +10,19 @@ export const SCHEMES = {
 
 export const WELLS = {
   mpgd: { name: "MPGD", short: "MPGD" },
+  telegraph: { name: "Telegraph noise", short: "telegraph" },
+  coloured: { name: "Coloured noise", short: "coloured" },
   gaussian: { name: "Gaussian noise", short: "Gaussian" },
   stable: { name: "Stable noise", short: "stable" },
 };
 
+const FIRST = ["mpgd", "gaussian"]; // in a row of wells
+const BOUNDED = ["mpgd", "telegraph"]; // noises that tilt the loss by F while a phase lasts
 const AXES = { valley: ["v", "|u|"], rastrigin: ["x₁", "x₂"] };
 const CURVES = { valley: "trace", rastrigin: "loss" };
 const latest = (moments, k) => moments.findLastIndex((moment) => moment <= k);
 
-/** Draw the walkers of all three noises, their shares, and the slopes. */
+/** Draw the walkers of all noises, their shares, and the slopes. */
 export function drawWells(wells, k) {
   for (const key of Object.keys(WELLS)) drawWell(wells, key, k);
   drawSlope(wells);
@@ -135,14 +139,14 @@ function names(plot, ends, most) {
   }
 }
 
-/** The two wells with walkers of one noise on them; with MPGD also the loss in a phase. */
+/** The two wells with walkers of one noise on them; with a bounded force also the loss in a phase. */
 function drawWell({ moments, grid, loss, force, schemes, count }, key, k) {
   const plot = plots[`wells-${key}`];
   const { name, short } = WELLS[key];
   const now = latest(moments, k);
   const [first, last] = [grid[0], grid.at(-1)];
   const narrow = plot.canvas.clientWidth < 170;
-  const axis = key === "mpgd" ? { yName: "loss R", left: narrow ? 34 : 40 } : { left: 12, yTicks: false };
+  const axis = FIRST.includes(key) ? { yName: "loss R", left: narrow ? 34 : 40 } : { left: 12, yTicks: false };
   plot.begin({ x: [first, last], y: [-1.6, 3], xName: "x", title: narrow ? short : name, ...axis });
   const height = (x) => {
     const place = ((x - first) / (last - first)) * (grid.length - 1);
@@ -151,7 +155,7 @@ function drawWell({ moments, grid, loss, force, schemes, count }, key, k) {
   };
   plot.clipped(() => {
     plot.line([0, 0], [-1.6, 3], { colour: "grid", width: 1 });
-    if (key === "mpgd") {
+    if (BOUNDED.includes(key)) {
       for (const chi of [-1, 1]) {
         const tilted = loss.map((r, i) => r - chi * force * grid[i]);
         plot.line(grid, tilted, { colour: "quiet", width: 1.2, dash: [5, 4], alpha: 0.7 });
