@@ -36,10 +36,10 @@ TELEGRAPH: Final = (
 )
 HEADS: Final = ("task", "method", "against", "change", "Holm p", "")
 SHOWN: Final = {  # noises of the figure, and the names of their colours
-    "telegraph": "green",
-    "mpgd smooth": "sky",
+    "telegraph": "red",
+    "mpgd smooth": "indigo",
     "mpgd": "blue",
-    "coloured": "pink",
+    "coloured": "sky",
     "gaussian": "orange",
 }
 SIDES: Final = {  # of a panel: its tasks from left to right, and what they are called
