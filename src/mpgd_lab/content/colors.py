@@ -28,6 +28,8 @@ SCHEMES: Final = {
     "gaussian": "orange",
     "langevin": "pink",
     "stable": "plum",
+    "telegraph": "red",
+    "coloured": "sky",
     "gd": "grey",
     "sgd": "indigo",
 }

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from mpgd_lab.content.selection import matching
 from mpgd_lab.content.tables import IncompleteError
 from mpgd_lab.statistics import (
+    BySeed,
     Difference,
     Summary,
     by_seed,
@@ -58,6 +59,11 @@ class Line:
         return "helps" if good else "harms"
 
     @property
+    def values(self) -> Array:
+        """The scores of the fresh seeds."""
+        return np.array([*_scores(self.records, self.task).values()])
+
+    @property
     def diverged(self) -> int:
         """Runs of which some start, or the net, diverged."""
         return sum(record.metrics["diverged"] > 0 for record in self.records)
@@ -75,12 +81,21 @@ def lines(records: Sequence[Record], task: Task) -> list[Line]:
         if not {method.name, base} <= methods.keys():
             continue
         mine, theirs = values[method.name], values[base]
-        score, to_base = summary(mine.values()), paired_difference(mine, theirs)
-        d = np.array([mine[seed] - theirs[seed] for seed in sorted({*mine} & {*theirs})])
-        own = (score, paired_difference(mine, values["descent"]), to_base, sign_flips(d))
+        compared = _difference(mine, theirs)
+        own = (summary(mine.values()), paired_difference(mine, values["descent"]), *compared)
         rows.append(Line(task, method, methods[method.name], *own))
     p = holm([line.p for line in rows[1:]])
     return rows[:1] + [replace(line, p_holm=c) for line, c in zip(rows[1:], p, strict=True)]
+
+
+def difference(first: Line, second: Line) -> tuple[Difference, float]:
+    """Return the difference of two methods on a task, paired by seed, and its p-value."""
+    return _difference(*(_scores(line.records, line.task) for line in (first, second)))
+
+
+def _difference(first: BySeed, second: BySeed) -> tuple[Difference, float]:
+    d = np.array([first[seed] - second[seed] for seed in sorted({*first} & {*second})])
+    return paired_difference(first, second), sign_flips(d)
 
 
 def reported(records: Sequence[Record], task: Task) -> dict[str, list[Record]]:

@@ -21,10 +21,11 @@ DWELL: Final = 20  # steps of a telegraph's phase; the time of coloured noise
 LONGEST: Final = 20  # steps of a capped phase
 ADAMW_DECAY: Final = 0.01
 ADAMW_STEP: Final = 0.03  # its step size on functions, where MPGD perturbs it
+BATCHED: Final = ("sgd", "gaussian sgd", "telegraph sgd", "mpgd sgd")
 ABSENT: Final[Mapping[str, frozenset[str]]] = {  # methods that a kind of task does not have
-    "function": frozenset({"sgd", "mpgd sgd", "gaussian sgd", "gaussian neuron", "mpgd neuron"}),
+    "function": frozenset({*BATCHED, "gaussian neuron", "mpgd neuron"}),
     "examples": frozenset({"gaussian neuron", "mpgd neuron"}),
-    "pruning": frozenset({"sgd", "mpgd sgd", "gaussian sgd", "adamw", "mpgd adamw"}),
+    "pruning": frozenset({*BATCHED, "adamw", "mpgd adamw"}),
 }
 KINDS: Final[Mapping[str, frozenset[str]]] = {
     "chaotic": frozenset({"chaotic"}),
@@ -70,6 +71,13 @@ METHODS: Final = (
     Method("matched", "Gaussian, as far as MPGD", "force", noise="matched"),
     Method("coloured", "Gaussian, coloured", "force", noise="coloured"),
     Method("telegraph", "telegraph", "force", noise="telegraph"),
+    Method(
+        "telegraph multiplicative",
+        "telegraph, multiplicative",
+        "decay",
+        noise="telegraph",
+        place="multiplicative",
+    ),
     Method("anti", "Anti-PGD", "anti", noise="anti"),
     Method("sam", "SAM", "rho", rule="sharpness"),
     Method("stable", "stable", "force", noise="stable"),
@@ -86,6 +94,7 @@ METHODS: Final = (
     Method("gaussian neuron", "Gaussian, per neuron", "force", noise="gaussian", per="neuron"),
     Method("mpgd neuron", "MPGD, per neuron", "force", noise="chaotic", per="neuron"),
     Method("gaussian sgd", "Gaussian on mini-batches", "force", base="sgd", noise="gaussian"),
+    Method("telegraph sgd", "telegraph on mini-batches", "force", base="sgd", noise="telegraph"),
     Method("mpgd sgd", "MPGD on mini-batches", "force", base="sgd", noise="chaotic"),
     Method("adamw", "AdamW", "adam_lr", rule="adam"),
     Method("mpgd adamw", "MPGD with AdamW", "adam_force", "adamw", "adam", "chaotic"),

@@ -19,6 +19,7 @@ from mpgd_lab.studies.compare.comparison_verdicts import (
 )
 from mpgd_lab.studies.compare.figure import mark, plate
 from mpgd_lab.studies.compare.methods import BY_NAME, KINDS
+from mpgd_lab.studies.compare.pairs import pair_tables, wells_plate
 from mpgd_lab.studies.compare.runs import configuration
 from mpgd_lab.studies.compare.tasks import TASKS, Task
 
@@ -43,6 +44,8 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             f"p-values are corrected by Holm's method within a task; below {LEVEL} a method helps "
             "or harms."
         ),
+        *wells_plate(by_task),
+        *pair_tables(by_task),
         *(task_table(own) for own in by_task.values()),
         *range_tables(records),
         *pruning_table(records),
@@ -72,7 +75,7 @@ def printout(records: Sequence[Record]) -> Iterator[PrintItem]:
     by_task = all_lines(records)
     for own in by_task.values():
         yield terminal_table(task_table(own))
-    for one in (*range_tables(records), *pruning_table(records)):
+    for one in (*pair_tables(by_task), *range_tables(records), *pruning_table(records)):
         yield terminal_table(one)
     yield _successes(by_task)
 

@@ -16,6 +16,7 @@ from mpgd_lab.store import Record, Run, Store
 from mpgd_lab.studies.compare.comparison_verdicts import lines, ranges, sign_flips, succeeds
 from mpgd_lab.studies.compare.figure import mark
 from mpgd_lab.studies.compare.methods import BY_NAME
+from mpgd_lab.studies.compare.pairs import TELEGRAPH, pair_tables, pairs, wells_plate, white_pairs
 from mpgd_lab.studies.compare.section import blocks, task_table
 from mpgd_lab.studies.compare.tasks import BY_NAME as TASKS
 
@@ -129,3 +130,49 @@ def test_the_picture_has_the_numbers_of_the_tables(tmp_path: Path) -> None:
     assert [mark(line).word for line in own[1:]] == ["", "helps", "harms"]
     rows = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert rows == ["SAM", "AdamW", "MPGD with AdamW"]
+
+
+def test_noises_are_compared_in_pairs(tmp_path: Path) -> None:
+    """On data with the Gaussian that moves as far, p-values corrected over the pairs of a table."""
+    store = Store(tmp_path)
+    for task, good, bad in (("digits", 82.0, 78.0), ("airfoil", 0.5, 0.7)):
+        middle, spread = (80.0, 0.5) if task == "digits" else (0.6, 0.01)
+        scores = {"descent": middle, "matched": middle, "gaussian": bad, "telegraph": good}
+        scores |= {"mpgd": bad, "coloured": middle}
+        records = [r for name, x in scores.items() for r in made(store, task, name, x, spread)]
+        own = lines(records, TASKS[task])
+        found = pairs(own, white_pairs(TASKS[task]))
+        words = {pair.names: pair.word for pair in found}
+        rival = "matched"
+        assert words == {
+            ("telegraph", rival): "better",
+            ("coloured", rival): "",
+            ("mpgd", rival): "worse",
+        }
+        first = pairs(own, [("telegraph", rival)])[0]
+        assert found[0].p == pytest.approx(3 * first.p, rel=0.5)
+        assert found[0].change.mean == pytest.approx(good - middle, abs=2 * spread)
+        assert [(pair.names, pair.word) for pair in pairs(own, TELEGRAPH)] == [
+            (("telegraph", "mpgd"), "better")
+        ]
+        shown = [row[3].text for one in pair_tables({task: own}) for row in one.rows]
+        assert shown[0] == found[0].change.text(TASKS[task].digits)
+    assert ("telegraph", "annealed") in white_pairs(TASKS["ackley"])
+    assert list(pair_tables({"digits": own[:1]})) == []
+
+
+def test_the_figure_of_wells_has_the_means_of_the_records(tmp_path: Path) -> None:
+    store, by_task = Store(tmp_path), {}
+    scores = {"sharp well": {"telegraph": 99.0, "gaussian": 30.0}}
+    scores["wide well"] = {"telegraph": 60.0, "gaussian": 78.0}
+    for task, methods in scores.items():
+        methods |= {"descent": 0.0, "mpgd": 70.0}
+        records = [r for name, x in methods.items() for r in made(store, task, name, x)]
+        by_task[task] = lines(records, TASKS[task])
+    (picture,) = wells_plate(by_task)
+    (axes,) = figure_of(picture, columns=1).axes
+    drawn = {one.get_label(): one.lines[0].get_ydata() for one in axes.containers}
+    assert list(drawn) == ["telegraph", "MPGD, additive", "Gaussian, additive"]
+    means = [[99.0, 60.0], [70.0, 70.0], [30.0, 78.0]]
+    np.testing.assert_allclose(np.array([*drawn.values()], dtype=float), means)
+    assert wells_plate({"sharp well": by_task["sharp well"]}) == []
