@@ -28,8 +28,6 @@ SCHEMES: Final = {
     "gaussian": "orange",
     "langevin": "pink",
     "stable": "plum",
-    "telegraph": "red",
-    "coloured": "sky",
     "gd": "grey",
     "sgd": "indigo",
 }
