@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 pytest.importorskip("mkdocs", reason='these need pip install "mpgd[docs]"')
 
+pytestmark = pytest.mark.timeout(900)  # the build computes the lab's numbers: a minute of one core
 ROOT = Path(__file__).parents[2]
 CLIPPED = """
 return [...document.querySelectorAll("pre > code")]

@@ -71,7 +71,7 @@ def static_files() -> Iterator[tuple[str, bytes]]:
         source = SOURCES[name.partition("_")[0]]
         answer = rounded(source.compute(settings), source.digits)
         body = json.dumps(answer, allow_nan=False, separators=(",", ":"))
-        yield f"numbers/{name}.bin", gzip.compress(body.encode(), 9, mtime=0)
+        yield f"numbers/{name}.bin", gzip.compress(body.encode(), mtime=0)
 
 
 def grid() -> dict[str, Settings]:
