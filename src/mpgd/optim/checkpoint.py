@@ -176,7 +176,8 @@ def checked(
             kind = type(values).__name__
             raise ValueError(f"the state of parameter {ordinal} must be a dict, got {kind}")
         _check_tensors(ordinal, p, values, settings[k])
-        if settings[k].needs_state(local(p).dtype):
+        # without noise, one that was saved in full precision has no state: its rounding starts now
+        if settings[k].is_perturbed or (values and settings[k].needs_state(local(p).dtype)):
             _check_complete(ordinal, settings[k], values, is_first)
         if values:
             orbits[p] = exact_copies(values, p)
