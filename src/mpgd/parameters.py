@@ -44,18 +44,12 @@ def check_real(name: str, value: object, rule: str, low: float, high: float, end
 
 
 def check_gamma(gamma: object) -> float:
-    """Return ``gamma``, which must lie in (0.5, 1), and not too near to 1.
+    """Return ``gamma``, which must lie in (0.5, 0.99].
 
-    Above `LARGEST_GAMMA` the stationary law of laminar phases is too steep for its table: its
-    relative error is 7e-8 at 0.99, 2e-4 at 0.995, and above 0.997 it is wrong.
+    Nearer to 1 the law that orbits start from is too steep for its table: its relative error is
+    7e-8 at 0.99, 2e-4 at 0.995, and above 0.997 it is wrong.
     """
-    value = check_real("gamma", gamma, "(0.5, 1)", 0.5, 1.0, "()")
-    if value > LARGEST_GAMMA:
-        raise ValueError(
-            f"gamma must be at most {LARGEST_GAMMA} (nearer to 1 the law that orbits start from "
-            f"is too steep to compute), got {value}"
-        )
-    return value
+    return check_real("gamma", gamma, f"(0.5, {LARGEST_GAMMA}]", 0.5, LARGEST_GAMMA, "(]")
 
 
 def check_beta(beta: object) -> float:

@@ -295,7 +295,7 @@ def test_vmap_trains_many_seeds() -> None:
         ({"learning_rate": np.ones(2)}, TypeError, "learning_rate must be a number"),
         ({"mu": -1.0}, ValueError, r"mu must lie in \[0, inf\), got -1.0"),
         ({"sigma": float("nan")}, ValueError, "sigma must lie in .*, got nan"),
-        ({"gamma": 1.5}, ValueError, r"gamma must lie in \(0.5, 1\), got 1.5"),
+        ({"gamma": 1.5}, ValueError, r"gamma must lie in \(0.5, 0.99\], got 1.5"),
         ({"gamma": (0.6, 0.7, 0.8)}, ValueError, "gamma must be one value or a pair"),
         ({"beta": (0.0, 3.0)}, ValueError, r"beta must lie in \[-1, 1\], got 3.0"),
         ({"symmetric": 1}, TypeError, "symmetric must be True or False, got 1"),

@@ -83,7 +83,7 @@ def test_the_count_ends_and_orbits_stand_still() -> None:
 @pytest.mark.parametrize(
     ("make", "error", "match"),
     [
-        (lambda: noise(0.5), ValueError, r"gamma must lie in \(0.5, 1\), got 0.5"),
+        (lambda: noise(0.5), ValueError, r"gamma must lie in \(0.5, 0.99\], got 0.5"),
         (lambda: noise(0.6, 2), ValueError, r"beta must lie in \[-1, 1\], got 2"),
         (lambda: noise(0.6, signs="old"), ValueError, "signs must be one of 'fresh', 'product'"),
         (lambda: noise(0.6, first_sign="-"), ValueError, "first_sign must be one of 'drawn'"),

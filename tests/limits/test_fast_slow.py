@@ -248,7 +248,7 @@ NOISE = ChaoticNoise(0.6)
         (lambda: FastSlow(torch.neg, [(np.zeros((1, 1, 1)), NOISE)]), r"Constant value must have"),
         (lambda: FastSlow.mpgd(torch.neg, mu=-0.1), r"mu must lie in \[0, inf\), got -0\.1"),
         (lambda: FastSlow.mpgd(torch.neg, gamma=(0.6,)), r"gamma must be a number or a pair"),
-        (lambda: FastSlow.mpgd(torch.neg, gamma=1.2), r"gamma must lie in \(0\.5, 1\), got 1\.2"),
+        (lambda: FastSlow.mpgd(torch.neg, gamma=1.2), r"gamma must lie in \(0.5, 0.99\], got 1\.2"),
     ],
 )
 def test_refuses(call: Callable[[], object], text: str) -> None:

@@ -94,8 +94,8 @@ def test_noise_as_json_and_as_a_plot(capsys: pytest.CaptureFixture[str], tmp_pat
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["noise", "--gamma", "0.5"], "gamma must lie in (0.5, 1), got 0.5"),
-        (["noise", "--gamma", "nan"], "gamma must lie in (0.5, 1), got nan"),
+        (["noise", "--gamma", "0.5"], "gamma must lie in (0.5, 0.99], got 0.5"),
+        (["noise", "--gamma", "nan"], "gamma must lie in (0.5, 0.99], got nan"),
         (["noise", "--beta", "1.1"], "beta must lie in [-1, 1], got 1.1"),
         (["noise", "--seed", "-1"], "seed must be an integer in [0, "),
         (["noise", "--count", "0"], "count must be an integer >= 1, got 0"),
@@ -140,7 +140,7 @@ def test_help_shows_no_default_that_says_nothing(
 def test_no_traceback_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = run("noise", "--gamma", "2")
     assert (shown.returncode, shown.stdout) == (2, "")
-    assert shown.stderr == "mpgd: gamma must lie in (0.5, 1), got 2.0\n"
+    assert shown.stderr == "mpgd: gamma must lie in (0.5, 0.99], got 2.0\n"
     monkeypatch.setenv("MPGD_TRACEBACK", "1")
     with pytest.raises(cli.UsageError, match=r"got 2\.0"):
         cli.main(["noise", "--gamma", "2"])

@@ -24,7 +24,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"mu": -1.0}, ValueError, r"mu must lie in \[0, inf\), got -1.0"),
     ({"sigma": NAN}, ValueError, "sigma must lie .* got nan"),
     ({"sigma": True}, TypeError, "sigma must be a number .* got True"),
-    ({"gamma": (0.6, 1.5)}, ValueError, r"gamma must lie in \(0.5, 1\), got 1.5"),
+    ({"gamma": (0.6, 1.5)}, ValueError, r"gamma must lie in \(0.5, 0.99\], got 1.5"),
     ({"gamma": (0.6, 0.7, 0.8)}, ValueError, r"gamma must be one value or a pair .* got \(0.6,"),
     ({"beta": 1.5}, ValueError, r"beta must lie in \[-1, 1\], got 1.5"),
     ({"seed": -1}, ValueError, r"seed must be an integer in \[0, .* got -1"),
@@ -147,6 +147,10 @@ def test_a_misspelt_keyword_is_answered_with_the_nearest(what: str) -> None:
             MISSPELT[what](**{wrong: 0.1})
     with pytest.raises(TypeError, match=f"{what} has no keyword 'zzz'; it has .*sigma, "):
         MISSPELT[what](zzz=0.1)
+    for of_noise in ("signs", "longest"):
+        text = rf"'{of_noise}'; it belongs to the noise, noise=ChaoticNoise\(0.6, {of_noise}="
+        with pytest.raises(TypeError, match=text):
+            MISSPELT[what](**{of_noise: 5})
 
 
 def test_misspelt_names_elsewhere_are_answered_too() -> None:

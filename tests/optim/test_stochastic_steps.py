@@ -62,6 +62,24 @@ def test_a_half_parameter_without_axes_resumes_to_nearest_too(kind: Any) -> None
     assert same_bits(one, other)
 
 
+@pytest.mark.parametrize("saved", [torch.float32, torch.float64])
+def test_a_checkpoint_in_full_precision_goes_on_in_a_half_type(saved: torch.dtype) -> None:
+    """It has no count of rounded steps: that starts now, and resumes from here on."""
+    source = stochastic_rounding(AdamW(parameters([(), 30], saved), lr=0.01))
+    run(source, 3)
+
+    def make(params: Any) -> Any:
+        optimizer = stochastic_rounding(AdamW(params, lr=0.01))
+        optimizer.load_state_dict(deepcopy(source.state_dict()))
+        return optimizer
+
+    first = make(parameters([(), 30], BF16))
+    assert first.state_dict()["state"][1]["exp_avg"].dtype == torch.float32
+    one, other = resumed(make, parameters([(), 30], BF16))
+    assert same_bits(one, other)
+    assert int(one["state"][1]["perturbation.step"]) == int(one["state"][1]["step"]) - 3
+
+
 def test_it_is_perturbs_rounding_and_keeps_its_noise() -> None:
     one = stochastic_rounding(perturb(AdamW(parameters([9], BF16), lr=0.1), sigma=0.1, seed=3))
     other = perturb(AdamW(parameters([9], BF16), lr=0.1), sigma=0.1, seed=3, rounding="stochastic")

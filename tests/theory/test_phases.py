@@ -37,7 +37,7 @@ def test_a_pair_of_gammas_is_multiplicative_then_additive() -> None:
     ("given", "text"),
     [
         ({"lr": 0.0}, r"lr must lie in \(0, inf\), got 0.0"),
-        ({"gamma": 1.0}, r"gamma must lie in \(0.5, 1\), got 1.0"),
+        ({"gamma": 1.0}, r"gamma must lie in \(0.5, 0.99\], got 1.0"),
         ({"force": nan}, r"force must lie in \(-inf, inf\), got nan"),
         ({"decay": -0.1}, r"decay must lie in \[0, inf\), got -0.1"),
         ({"decay": inf}, r"decay must lie in \[0, inf\), got inf"),

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mpgd.maps.abel import DIGITS, solve_G
 from mpgd.maps.tables import ThalerTables, thaler_tables
-from mpgd.parameters import check_gamma, check_real
+from mpgd.parameters import LARGEST_GAMMA, check_real
 
 Array = NDArray[np.float64]
 
@@ -55,8 +55,9 @@ class ThalerMap:
     gamma: float
 
     def __post_init__(self) -> None:
-        gamma = check_real("gamma", self.gamma, "(0, 1)", 0.0, 1.0, "()")
-        object.__setattr__(self, "gamma", check_gamma(gamma) if gamma > 0.5 else gamma)
+        rule = f"(0, {LARGEST_GAMMA}]"
+        gamma = check_real("gamma", self.gamma, rule, 0.0, LARGEST_GAMMA, "(]")
+        object.__setattr__(self, "gamma", gamma)
 
     @property
     def alpha(self) -> float:
@@ -73,7 +74,8 @@ class ThalerMap:
         """The numbers of this gamma, rounded once from high precision."""
         if self.gamma <= 0.5:
             raise ValueError(
-                f"gamma must lie in (0.5, 1) for the Abel coordinate, got {self.gamma!r}"
+                f"gamma must lie in (0.5, {LARGEST_GAMMA}] for the Abel coordinate, "
+                f"got {self.gamma!r}"
             )
         return thaler_tables(self.gamma)
 

@@ -175,7 +175,8 @@ def checked(
     for ordinal, ((k, place, p), name) in enumerate(zip(params, names, strict=True)):
         values = as_mapping(own["state"].get(name, {}), f"the state of parameter {ordinal}")
         _check_tensors(ordinal, p, values, settings[k])
-        if settings[k].needs_state(local(p).dtype):
+        # without noise, one that was saved in full precision has no state: its rounding starts now
+        if settings[k].is_perturbed or (values and settings[k].needs_state(local(p).dtype)):
             _check_complete(ordinal, settings[k], values, is_first=place == 0)
         if values:
             orbits[p] = exact_copies(values, p)

@@ -365,4 +365,5 @@ def restore_dtypes(optimizer: Any, saved: dict[str, Any], keywords: list[dict[st
                 for key, value in values.items():
                     is_float = isinstance(value, Tensor) and value.is_floating_point()
                     if is_float and key != "step" and key not in ENTRIES:
-                        optimizer.state[p][key] = value.detach().to(p.device, copy=True)
+                        wide = torch.float32 if value.dtype == torch.float64 else value.dtype
+                        optimizer.state[p][key] = value.detach().to(p.device, wide, copy=True)

@@ -285,6 +285,8 @@ def refuse_unknown(
 ) -> None:
     """Raise on a name that ``what`` does not have as a keyword, with the nearest one that it has.
 
+    A keyword of the noise is named as such.
+
     Examples:
         >>> refuse_unknown(["sigm"], NAMES)
         Traceback (most recent call last):
@@ -296,6 +298,8 @@ def refuse_unknown(
             close = difflib.get_close_matches(name, known, n=1)
             every = ", ".join(prefix + each for each in known)
             hint = f"did you mean {prefix + close[0]!r}?" if close else f"it has {every}"
+            if name in {field.name for field in fields(ChaoticNoise)}:
+                hint = f"it belongs to the noise, {prefix}noise=ChaoticNoise(0.6, {name}=...)"
             raise TypeError(f"{what} has no keyword {prefix + name!r}; {hint}")
 
 

@@ -50,7 +50,7 @@ def from_query(query: str) -> Settings:
         0.6
         >>> from_query("gamma=2")
         Traceback (most recent call last):
-        ValueError: gamma must lie in (0.5, 1), got 2.0
+        ValueError: gamma must lie in (0.5, 0.99], got 2.0
     """
     kinds = get_type_hints(Settings)
     values: dict[str, Any] = {}

@@ -71,7 +71,7 @@ def test_the_page_names_nothing_outside_this_machine(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("path", "status", "text"),
     [
-        ("/api/orbit?gamma=2", 400, "gamma must lie in (0.5, 1), got 2.0"),
+        ("/api/orbit?gamma=2", 400, "gamma must lie in (0.5, 0.99], got 2.0"),
         ("/api/sums?steps=9000", 400, "steps must be an integer in [10, 8000], got 9000"),
         ("/api/descent?eta=x", 400, "eta must be a number, got 'x'"),
         ("/api/nothing", 404, "there is no /api/nothing"),

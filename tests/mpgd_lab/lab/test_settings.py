@@ -10,8 +10,8 @@ from mpgd_lab.lab.settings import Settings, from_query
 @pytest.mark.parametrize(
     ("query", "text"),
     [
-        ("gamma=0.5", r"gamma must lie in \(0.5, 1\), got 0.5"),
-        ("gamma=nan", r"gamma must lie in \(0.5, 1\), got nan"),
+        ("gamma=0.5", r"gamma must lie in \(0.5, 0.99\], got 0.5"),
+        ("gamma=nan", r"gamma must lie in \(0.5, 0.99\], got nan"),
         ("beta=1.5", r"beta must lie in \[-1, 1\], got 1.5"),
         ("dwell=0.5", r"dwell must lie in \[1, 1000\], got 0.5"),
         ("decay=-1", r"decay must lie in \[0, 20\], got -1.0"),
