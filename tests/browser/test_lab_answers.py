@@ -71,7 +71,7 @@ def test_a_number_out_of_range_is_explained(browser: Browser, lab: Lab) -> None:
     visit(browser, lab, "gamma=2&steps=200")
     problem = browser.find("#problem")
     assert problem.is_displayed()
-    assert problem.text == "gamma must lie in (0.5, 1), got 2.0"
+    assert problem.text == "gamma must lie in (0.5, 0.99], got 2.0"
     assert opacity(browser, "wells-mpgd") == 1.0  # there is none to dim
     browser.run(SLIDE, "gamma", 0.7)
     settle(browser)
