@@ -40,6 +40,7 @@ EXPERIMENTS: Final = {
     "generalization": Entry(
         "Theorem 4.2: gap, tail index, dimension and Hessian trace against gamma"
     ),
+    "displacement": Entry("Equal displacement beside equal variance, on four of these studies"),
     "escape": Entry(
         "Wells left at a finite step: force, threshold, rates, and which of two wells is preferred"
     ),
