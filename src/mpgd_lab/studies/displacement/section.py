@@ -133,13 +133,15 @@ def _is_rival(run: Run, part: Part) -> bool:
 
 def _findings(part: Part, rows: Mapping[Measure, Sequence[Row]]) -> Iterator[Finding]:
     for measure, own in rows.items():
-        for (setting, rival), verdict in judged(measure, own):
+        for (setting, rival), verdict in judged(part, measure, own):
             headline = f"{part.title}, equal displacement: MPGD has a {measure.better} "
             headline += f"{measure.noun} than {rival}"
             yield finding(headline, verdict, setting, measure.digits)
 
 
-def judged(measure: Measure, rows: Sequence[Row]) -> list[tuple[tuple[str, str], Verdict]]:
+def judged(
+    part: Part, measure: Measure, rows: Sequence[Row]
+) -> list[tuple[tuple[str, str], Verdict]]:
     """Return the verdicts on a measure, judged together, each with its setting and rival."""
     every = [
         values
@@ -154,7 +156,8 @@ def judged(measure: Measure, rows: Sequence[Row]) -> list[tuple[tuple[str, str],
             (AT_GAUSSIAN, "the Gaussian", row.near_mpgd, row.gaussian),
             (AT_GAUSSIAN, "descent", row.near_mpgd, row.descent),
         ):
-            claim = f"MPGD {row.name} has a {measure.better} {measure.noun} than {rival}, {setting}"
+            claim = f"{part.title}: MPGD {row.name} has a {measure.better} {measure.noun}"
+            claim += f" than {rival}, {setting}"
             difference = paired_difference(ours, theirs, worst)
             places.append((setting, rival))
             verdicts.append(Verdict(claim, measure.better, difference))
@@ -163,7 +166,7 @@ def judged(measure: Measure, rows: Sequence[Row]) -> list[tuple[tuple[str, str],
 
 def _tables(part: Part, rows: Mapping[Measure, Sequence[Row]]) -> Iterator[Table]:
     for measure, own in rows.items():
-        verdicts = iter(judged(measure, own))
+        verdicts = iter(judged(part, measure, own))
         body = []
         for row in own:
             far, near, _ = (next(verdicts)[1] for _ in range(3))
