@@ -35,6 +35,7 @@ DIGESTS = {  # how many runs an experiment has for three seeds, SHA-256 of their
     "compare": (990, "363237d6ffe7dfde1748738fbb0cce61c584680ecac6b7f1f18b22407b3c596a"),
     "levels": (1410, "3c24d1e98df25ea489aff03fc2002eac59071c0507ce304b55bea12e2110d66c"),
     "steps": (339, "ae13ad45f5d8f4cb396b63c9d362d7edc79f7f5268fd2db49df88ea4220872f2"),
+    "lyapunov": (33, "bfd5d03d89cbd18ddab79f17d233902985b461d7243de76c1ede892599027591"),
 }
 GPU = (141, "2fb1c8967c94a6f05aaf098b5cca889f6852a7f44fb86651357ddd13055adddc")
 
