@@ -40,12 +40,14 @@ EXPERIMENTS: Final = {
     "generalization": Entry(
         "Theorem 4.2: gap, tail index, dimension and Hessian trace against gamma"
     ),
+    "displacement": Entry("Equal displacement beside equal variance, on four of these studies"),
     "escape": Entry(
         "Wells left at a finite step: force, threshold, rates, and which of two wells is preferred"
     ),
     "compare": Entry("Where does noise help? Tuned methods on functions, small data, pruning"),
     "levels": Entry("The paper's settings as force and decay, what they do, and a recipe"),
     "steps": Entry("Section 5's remark on step sizes, and F.1's on lower levels, put to the test"),
+    "lyapunov": Entry("Section 5: is descent with large steps chaotic? Lyapunov exponents"),
 }
 PROTOCOLS: Final = ("text", "corrected", "released")
 USUAL: Final = ("corrected", "released")  # those that are run where none is named

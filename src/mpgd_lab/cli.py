@@ -175,7 +175,8 @@ class Report:
     """Show the results that come with the package, with DIR together with those, and whether they
     agree; nothing is trained."""
     publish: Annotated[Path | None, _arg(metavar="FILE")] = None
-    """Write the folder's results to one compressed file instead of a page."""
+    """Write the folder's results to one compressed file instead of a page; with --published
+    together with those that come with the package."""
     quiet: Annotated[bool, FLAG] = False
     """Print nothing but errors."""
     json: Annotated[bool, FLAG] = False
@@ -185,11 +186,11 @@ class Report:
         """Write the page."""
         terminal = Terminal(self.quiet or self.json)
         with usage_errors():
-            if self.published and self.publish:
-                raise ValueError("--published reads what --publish writes; give one of them")
+            if self.published and self.publish and not self.folder:
+                raise ValueError("--published --publish adds the results of a folder; name it")
             own = self.folder or Path("results")
             if self.publish:
-                written = publish(own, self.publish, terminal)
+                written = publish(own, self.publish, self.published, terminal)
             else:
                 studies = [load(str(file)) for file in self.study]
                 folder = self.folder if self.published else own
@@ -371,11 +372,11 @@ def one_line(box: str) -> str:
     return f"{text}; did you mean {meant[1]!r}?" if meant else text
 
 
-def publish(folder: Path, file: Path, terminal: Terminal) -> dict[str, Any]:
+def publish(folder: Path, file: Path, published: bool, terminal: Terminal) -> dict[str, Any]:
     """Write the results of a folder to one file and say how large it is."""
     from mpgd_lab import report
 
-    count, size = report.publish(folder, file), file.stat().st_size
+    count, size = report.publish(folder, file, published), file.stat().st_size
     terminal.say(f"{count:,} records, {size:,} bytes: {file}")
     return {"file": str(file), "records": count, "bytes": size}
 

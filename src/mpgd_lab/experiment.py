@@ -15,6 +15,7 @@ Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]  # title, headings, r
 PrintItem = str | Table
 
 MAX_BATCH: Final = 40  # runs trained together, by default
+SAMPLE: Final = 24  # published runs of a study that are trained again
 LAST: Final = 100  # place of a section without one
 ROUNDING: Final = 1e-6  # relative; float64 stays far below unless a run amplifies its rounding
 
@@ -47,8 +48,11 @@ class Experiment:
         sources: returns the data sets of a run, where runs differ in that; by default ``data``.
         tolerance: returns by how much, relative, a metric may differ where a run is trained again.
         on_request: whether it runs only if named, because it takes long.
+        heavy: whether not even its data is fetched and its published runs are checked unless named.
+        sample: how many of its published runs are trained again.
         seeded: whether ``--seeds`` applies.
         seconds: estimated time of one run on one core, trained in a batch.
+        run_seconds: the same of a run, where runs differ much.
         devices: those it can train on.
         sized: whether ``--size`` applies.
         max_batch: returns how many runs of this kind may be trained together.
@@ -70,8 +74,11 @@ class Experiment:
     sources: Callable[[Run], tuple[Source, ...]] | None = None
     tolerance: Callable[[Run], float] = lambda run: ROUNDING
     on_request: bool = False
+    heavy: bool = False
+    sample: int = SAMPLE
     seeded: bool = True
     seconds: float = 0.0
+    run_seconds: Callable[[Run], float] | None = None
     devices: tuple[str, ...] = ("cpu",)
     sized: bool = False
     max_batch: Callable[[Run], int] = lambda run: MAX_BATCH
@@ -92,6 +99,10 @@ class Experiment:
     def sources_of(self, run: Run) -> tuple[Source, ...]:
         """Return the data sets without which a run cannot be trained."""
         return self.sources(run) if self.sources else self.data
+
+    def total_seconds(self, runs: Iterable[Run]) -> float:
+        """Return the estimated time of runs on one core."""
+        return sum(self.run_seconds(run) if self.run_seconds else self.seconds for run in runs)
 
     def reason_to_skip(self, data: Path | None = None) -> str | None:
         """Return why it is left out where no study is named, with the remedy, or None."""

@@ -21,8 +21,9 @@ class PlannedStudy:
 def plan_study(study: Experiment, runs: Iterable[Run], context: Context) -> PlannedStudy:
     """Return how many of the runs the store lacks, and their time, as measured on our cores."""
     places = 1 if context.cluster else context.workers
-    missing = sum(not context.store.has(run) for run in {run.key: run for run in runs}.values())
-    return PlannedStudy(study.name, missing, missing * study.seconds / places)
+    each = {run.key: run for run in runs}.values()
+    missing = [run for run in each if not context.store.has(run)]
+    return PlannedStudy(study.name, len(missing), study.total_seconds(missing) / places)
 
 
 def runs_by_key(study: Experiment, context: Context) -> dict[str, Run]:

@@ -6,6 +6,7 @@ Its fields are hyperparameters of a run, and its text is the row's name:
     sgd                         no noise, mini-batches
     langevin [variant]          Gaussian, prefactor eta^(1/2)
     gaussian [variant gamma]    Gaussian of that MPGD's variance, or the authors' own
+    gaussian ... over n steps   Gaussian that moves as far as that MPGD in n steps
     mpgd variant gamma beta b   chaotic, as the text says or as the authors' scripts draw it
 
 A record's scheme is made again from its hyperparameters; its name is never taken apart.
@@ -66,6 +67,7 @@ class Scheme:
     step: str | None = None  # how a step is rounded, where that is not the usual way
     signs: str | None = None  # the rule of the signs, where it is not the usual one
     first_sign: str | None = None  # likewise of the first sign
+    matched_over: int | None = None  # steps in which a Gaussian moves as far; None: equal variance
     note: str = ""  # stands behind the name of a scheme that others would be taken for
 
     def __post_init__(self) -> None:
@@ -104,7 +106,8 @@ class Scheme:
     def __str__(self) -> str:
         gamma = f"{self.gamma:g}" if self.gamma is not None else None
         beta = f"beta {self.beta:g}" if self.beta is not None else None
-        return " ".join(filter(None, (self.kind, self.variant, gamma, beta, self.note)))
+        over = f"over {self.matched_over} steps" if self.matched_over else None
+        return " ".join(filter(None, (self.kind, self.variant, gamma, beta, over, self.note)))
 
 
 def is_scripted(run: Run) -> bool:
@@ -142,13 +145,15 @@ def matched(gammas: Iterable[float], mu: float, sigma: float) -> list[Scheme]:
 def gaussian_of(scheme: Scheme, others: Iterable[Scheme]) -> Scheme | None:
     """Return the Gaussian an MPGD row is compared with.
 
-    That of its own variance, else the only one, else that of the plain variant's variance.
+    That of its own variance, else the only one, else that of the plain variant's variance; never
+    one that is matched over several steps.
 
     Examples:
         >>> str(gaussian_of(Scheme("chaotic", False, 0.6, 0.5), [Scheme("released_gaussian")]))
         'gaussian'
     """
-    gaussians = {(s.gamma, s.variant): s for s in others if s.kind == "gaussian"}
+    rivals = [s for s in others if s.kind == "gaussian" and not s.matched_over]
+    gaussians = {(s.gamma, s.variant): s for s in rivals}
     only = next((other for (gamma, _), other in gaussians.items() if gamma is None), None)
     plain = gaussians.get((scheme.gamma, PLAIN))
     return gaussians.get((scheme.gamma, scheme.variant), only or plain)

@@ -59,7 +59,11 @@ def run_session(
     studies: Sequence[Experiment], context: Context, choice: Choice, terminal: Terminal
 ) -> tuple[list[Check], dict[str, str]]:
     """Do all that is asked for, a line for each study; return the checks and what is left out."""
-    known = [one for one in studies if one.name in published_records()]
+    known = [
+        one
+        for one in studies
+        if one.name in published_records() and (choice.named or not one.heavy)
+    ]
     if not choice.fresh:
         fetch_data(known, context)
     works = [choose_work(study, context, choice) for study in studies]
@@ -94,12 +98,16 @@ def choose_work(study: Experiment, context: Context, choice: Choice) -> StudyWor
     records = () if choice.fresh else published_records().get(study.name, ())
     if not records or study.name not in EXPERIMENTS:
         return _whole(study, context, choice)
+    if study.heavy and not choice.named:
+        return StudyWork(study, reason="takes long")
     asked = [one for one in records if one.run.protocol in (choice.protocols or [one.run.protocol])]
-    if choice.seeds is None:
-        runs, whole = sample(asked), False
-    else:
-        wanted, whole = runs_by_key(study, context), True
-        runs = [one.run for one in asked if one.run.key in wanted]
+    if study.sized or choice.seeds is not None:
+        wanted = runs_by_key(study, context)
+        asked = [one for one in asked if one.run.key in wanted]
+    if study.sized and not asked:
+        return _whole(study, context, choice)  # nothing of this size is published
+    whole = choice.seeds is not None
+    runs = [one.run for one in asked] if whole else sample(asked, study.sample)
     there = trainable(study, runs, context.data)
     if not there:
         return StudyWork(study, reason=_missing_data(study, context.data))
@@ -149,7 +157,7 @@ def left_out_rows(works: Sequence[StudyWork], context: Context) -> list[tuple[st
     for work in works:
         study = work.study
         runs = runs_by_key(study, context)
-        size = f"{runs_text(len(runs))}, {duration(len(runs) * study.seconds)} of one core"
+        size = f"{runs_text(len(runs))}, {duration(study.total_seconds(runs.values()))} of one core"
         data = " --data DIR" if work.reason.startswith("no data") else ""
         rows.append((study.name, work.reason, size, f"mpgd reproduce {study.name}{data}"))
     return rows

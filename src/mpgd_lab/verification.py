@@ -24,13 +24,13 @@ import numpy as np
 from mpgd_lab.archive import DIGITS, PUBLISHED, unpack
 from mpgd_lab.batched_training import Result, nudged_starts
 from mpgd_lab.data.sources import is_available
-from mpgd_lab.experiment import Experiment
+from mpgd_lab.experiment import SAMPLE, Experiment
 from mpgd_lab.runner import Context, SilentReporter, Train, complete
 from mpgd_lab.store import Record, Run, Store
 
-SAMPLE: Final = 24  # runs of a study
 NUDGED: Final = "nudged"  # the folder of runs from changed parameters, in that of the results
 PUBLISHED_DIGITS: Final = 10.0 ** (1 - DIGITS)  # relative rounding of a published curve
+TIMED: Final = "_seconds"  # ends the name of a metric that is a time
 SHOWN: Final = 3  # disagreements that a sentence names
 NO_DATA, NOT_RUN = "data not found", "not run"
 
@@ -143,8 +143,9 @@ def check_folder(folder: Path, study: Experiment, data: Path | None = None) -> C
         [record for one in published if store.has(one.run) and (record := store.load(one.run))]
         for store in stores
     )
-    lacking = {run.key for run in sample(published)} - {record.run.key for record in own}
-    there = trainable(study, sample(published), data)
+    chosen = sample(published, study.sample)
+    lacking = {run.key for run in chosen} - {record.run.key for record in own}
+    there = trainable(study, chosen, data)
     reason = NOT_RUN if lacking & {run.key for run in there} else NO_DATA
     return check_records(study, own, nudged, reason if lacking else "")
 
@@ -171,7 +172,8 @@ def _batch(study: Experiment, context: Context, count: int, run: Run) -> int:
 def difference(published: Record, own: Record, tolerance: float) -> str:
     """Return the first metric in which a run disagrees with its published record, or nothing.
 
-    Curves are published rounded; they are compared where a record has no metrics.
+    Curves are published rounded; they are compared where a record has no metrics. Times are no
+    results.
 
     Examples:
         >>> run = Run("valley", "text", "gd", {"steps": 9}, seed=3)
@@ -184,6 +186,8 @@ def difference(published: Record, own: Record, tolerance: float) -> str:
     run = published.run
     name = f"{run.experiment}, {run.protocol}, {run.scheme}, seed {run.seed}"
     for metric, theirs in published.metrics.items():
+        if metric.endswith(TIMED):
+            continue
         ours = own.metrics.get(metric)
         if ours is None or not _agree(theirs, ours, tolerance):
             return f"{name}: {metric} published {theirs:.10g}, here {_text(ours)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+from dataclasses import replace
 from math import nan, pi
 from pathlib import Path
 
@@ -101,12 +102,24 @@ def test_the_page_of_published_results_is_that_of_their_folder(
     ]
 
 
-def test_both_options_at_once_are_a_users_mistake(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_results_are_added_to_the_published_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    both = ["--published", "--publish", str(tmp_path / "x")]
-    assert cli.main(["report", *both]) == cli.USAGE
-    assert "--published reads what --publish writes; give one of them" in capsys.readouterr().err
+    """A run that both have stays as it was published."""
+    first, more, file = tmp_path / "first", tmp_path / "more", tmp_path / "records.jsonl.xz"
+    kept = list(fake_results.fill(first, ("digits",)).records())
+    assert cli.main(["report", str(first), "--publish", str(file)]) == cli.OK
+    monkeypatch.setattr(report, "PUBLISHED", file)
+    added = fake_results.fill(more, ("valley",))
+    changed = replace(kept[0], metrics=dict.fromkeys(kept[0].metrics, 7.0))
+    added.keep(changed)
+    options = ["--published", "--publish", str(file)]
+    assert cli.main(["report", str(more), *options]) == cli.OK
+    records = {record.run.key: record for record in unpack(file)}
+    assert len(records) == len(kept) + len(list(added.records())) - 1
+    assert records[changed.run.key].metrics == kept[0].metrics != changed.metrics
+    assert cli.main(["report", *options]) == cli.USAGE
+    assert "adds the results of a folder; name it" in capsys.readouterr().err
 
 
 def test_the_packages_own_file_is_small_where_it_is_there() -> None:

@@ -30,10 +30,12 @@ DIGESTS = {  # how many runs an experiment has for three seeds, SHA-256 of their
     "limit": (249, "eacad1020acd378ece05c3dc70d75dd59c7760e847a3d7a39e88d90979fea7ad"),
     "implicit": (52, "61f946b0e8ed9b420cffd2d8289049a3c911d2dd5a7ebba4a1a904fb679a603f"),
     "generalization": (12, "2b5b22524ed7cedf4431794adde89e0a3ebadaa27b5d0056ce4ae26bb8587c8d"),
+    "displacement": (148, "c120c6b86a970ba7c3d6b27de4eafebdff308ea70fc998755e569c0f52b565c3"),
     "escape": (75, "32977c0e7906eb70df1c900bfc93f48b5ed1256c858536bd17efad92890f4e78"),
     "compare": (990, "363237d6ffe7dfde1748738fbb0cce61c584680ecac6b7f1f18b22407b3c596a"),
     "levels": (1410, "3c24d1e98df25ea489aff03fc2002eac59071c0507ce304b55bea12e2110d66c"),
     "steps": (339, "ae13ad45f5d8f4cb396b63c9d362d7edc79f7f5268fd2db49df88ea4220872f2"),
+    "lyapunov": (33, "bfd5d03d89cbd18ddab79f17d233902985b461d7243de76c1ede892599027591"),
 }
 GPU = (141, "2fb1c8967c94a6f05aaf098b5cca889f6852a7f44fb86651357ddd13055adddc")
 
@@ -46,6 +48,7 @@ GAUSSIANS = {  # how many of them draw from `mpgd.GaussianNoise`
     "audit": 78,
     "cifar10": 54,
     "generalization": 2,
+    "displacement": 74,
     "escape": 10,
     "steps": 12,
 }

@@ -35,6 +35,7 @@ from mpgd.theory.phases import (
     force_of,
     growth_exponent,
     levels,
+    lyapunov_exponent,
     phase_tail,
     stability,
 )
@@ -71,6 +72,7 @@ __all__ = [
     "information_from_samples",
     "levels",
     "lifetime_sum",
+    "lyapunov_exponent",
     "magnitude",
     "mutual_information",
     "phase_tail",

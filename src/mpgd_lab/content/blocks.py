@@ -34,8 +34,8 @@ RECORD_ERRORS = (
     RecursionError,
 )  # of odd records
 # What a claim was tested on: the paper's own text, the authors' scripts, the text with an error
-# put right, or something that is not in the paper.
-Basis = Literal["stated", "scripts", "corrected", "elsewhere"]
+# put right, a smaller network and fewer images, or something that is not in the paper.
+Basis = Literal["stated", "scripts", "corrected", "reduced", "elsewhere"]
 
 
 @dataclass(frozen=True)

@@ -43,9 +43,15 @@ def command(*names: str, options: str = "") -> str:
 
 
 def unfinished(
-    name: str, groups: ByProtocol, tasks: Callable[[str, Sequence[int]], list[Run]]
+    name: str,
+    groups: ByProtocol,
+    tasks: Callable[[str, Sequence[int]], list[Run]],
+    options: str = "",
 ) -> tuple[Missing, ...]:
-    """Return how to finish an experiment in which some schemes have fewer seeds than others."""
+    """Return how to finish an experiment in which some schemes have fewer seeds than others.
+
+    ``options`` are those of the command beside the seeds.
+    """
     uneven, most = [], 0
     for title, group in groups.items():
         schemes = by_scheme(group)
@@ -54,7 +60,8 @@ def unfinished(
             uneven.append(f"{PROTOCOLS.get(title, title)}, {min(counts)} to {max(counts)} seeds")
             most = max(most, *counts)
     text = f"Unfinished: {'; '.join(uneven)}. To finish it, run again:"
-    return (Missing(text, command(name, options=f"--seeds {most}"), begun=True),) * bool(uneven)
+    options = f"{options} --seeds {most}".strip()
+    return (Missing(text, command(name, options=options), begun=True),) * bool(uneven)
 
 
 def finished(
@@ -86,17 +93,19 @@ def verdict_blocks(
     headlines: Mapping[str, str],
     comparison: Comparison,
     uncounted: Container[str] = (),
+    other: Basis = "elsewhere",
 ) -> list[Block]:
     """Return the verdicts on every row, and those on means over rows as a table, not counted.
 
     Verdicts stand under the headline of the first word that their claim contains. Those on what
-    ``uncounted`` names, no test of what the paper states, are counted for themselves. A protocol
-    whose sweep is not finished has none.
+    ``uncounted`` names, no test of what the paper states, are counted for themselves, as ``other``.
+    A protocol whose sweep is not finished has none.
     """
     rows: list[Finding] = []
     pooled: list[Finding] = []
     for name, group in groups.items():
-        title, basis = PROTOCOLS.get(name, name), _basis(group[0].run, name in uncounted)
+        title, own = PROTOCOLS.get(name, name), BASIS.get(group[0].run.protocol, "elsewhere")
+        basis = other if name in uncounted else own
         make = partial(finding, setting=title, basis=basis, digits=comparison.digits)
         try:
             pooled += [make("", verdict=verdict) for verdict in comparison.pooled(group)]
@@ -109,10 +118,6 @@ def verdict_blocks(
         *([findings] if rows else ()),
         *([findings_table(Findings("", tuple(pooled)), POOLED)] if pooled else ()),
     ]
-
-
-def _basis(run: Run, is_uncounted: bool) -> Basis:
-    return "elsewhere" if is_uncounted else BASIS.get(run.protocol, "elsewhere")
 
 
 def finding(

@@ -37,7 +37,7 @@ CAPTION: Final = (
     "mean over the rows of a table. The paper prints means of 5 seeds; ours are medians over "
     "seeds, since single runs move the means of heavy-tailed ones. To the right of 0 MPGD is "
     "better. A dot is no verdict: those are below. ECG: nets with two hidden layers. Without "
-    "CIFAR-10."
+    "CIFAR-10, which was not run in full."
 )
 
 

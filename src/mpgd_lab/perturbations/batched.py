@@ -2,8 +2,9 @@
 
     none               plain descent
     chaotic            MPGD with ``gamma``, ``beta``, ``symmetric``, ``signs``, ``first_sign``
-    matched            Gaussian with the prefactor and the per-step variance of that MPGD; of the
-                       authors' ``switches`` it can have one_driver and same_seeds
+    matched            Gaussian with the prefactor and the per-step variance of that MPGD, or its
+                       displacement over ``matched_over`` steps; of the authors' ``switches`` it
+                       can have one_driver and same_seeds
     langevin           Gaussian with prefactor eta^(1/2) and unit variance
     switched           the authors' noise with ``switches`` on, see `perturbations.released`
     released_gaussian  the authors' Gaussian, prefactor eta
@@ -104,7 +105,10 @@ def levels(run: Run) -> tuple[float, float]:
     exponent = {"langevin": 0.5, "released_gaussian": 1.0}.get(h["noise"]) or h["gamma"]
     pair = strengths(h["eta"], h["mu"], h["sigma"], (exponent, exponent))
     scale = 1.0
-    if h["noise"] == "matched":
+    if h["noise"] == "matched" and "matched_over" in h:
+        noise, steps = ChaoticNoise(h["gamma"], h["beta"]), h["matched_over"]
+        scale = GaussianNoise.matched(noise, steps=steps, symmetric=h["symmetric"]).spread()
+    elif h["noise"] == "matched":
         scale = ChaoticNoise(h["gamma"]).spread(h["symmetric"])
     return float(pair[0]) * scale, float(pair[1]) * scale
 

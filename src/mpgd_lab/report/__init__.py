@@ -115,14 +115,17 @@ def _folder(given: Path) -> Path:
     return folder
 
 
-def publish(folder: Path, file: Path) -> int:
+def publish(folder: Path, file: Path, published: bool = False) -> int:
     """Write the usable records of ``folder`` to one compressed file and return their number.
 
-    Those of an earlier driver, and of experiments outside of the catalogue, are left out.
+    Those of an earlier driver, and of experiments outside of the catalogue, are left out. With
+    ``published`` they are added to those that come with the package, which stay as they are.
     """
     check_place(file)
     studies = catalogue()
     contents = read(folder, studies)
+    if published:
+        contents = together(sort(unpack(PUBLISHED), studies), contents)
     records = [record for study in studies for record in contents[study.name]]
     pack(records, file)
     return len(records)

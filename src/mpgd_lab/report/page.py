@@ -156,8 +156,10 @@ def _options(part: Section, records: Sequence[Record], seeded: bool) -> list[str
     }
     counts = {protocol: len(own) for protocol, own in seeds.items() if own}
     if counts and (part.is_begun or len({*counts.values()}) == 1):
-        asked = "" if {*counts} <= {*USUAL} else f"--protocol {','.join(counts)} "
-        return [f"{asked}--seeds {max(counts.values())}"]
+        sizes = {r.run.hyperparameters.get("study") for r in records} & {"reduced", "full"}
+        size = f"--size {sizes.pop()} " if len(sizes) == 1 else ""
+        asked = "" if {*counts} <= {*USUAL} and not size else f"--protocol {','.join(counts)} "
+        return [f"{size}{asked}--seeds {max(counts.values())}"]
     return [f"--protocol {protocol} --seeds {count}" for protocol, count in counts.items()]
 
 

@@ -17,6 +17,7 @@ LETTERS: Final[dict[Basis, str]] = {
     "stated": "to the letter",
     "corrected": "with corrected signs",
     "scripts": "as the authors' scripts ran",
+    "reduced": "on a reduced CIFAR-10 with corrected signs",
 }
 ONE_LAYER: Final = "as the text says, one hidden layer"
 TWO_LAYERS: Final = "as the text says, two hidden layers"
@@ -25,6 +26,7 @@ SENTENCES: Final[dict[Basis, str]] = {
     "stated": "Of",
     "scripts": "As the authors' scripts ran, of",
     "corrected": "With an error of the text put right, of",
+    "reduced": "On a reduced CIFAR-10 with corrected signs, of",
 }
 
 

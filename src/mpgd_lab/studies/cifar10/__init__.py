@@ -27,7 +27,7 @@ from mpgd_lab.experiment import Experiment, SectionSpec
 from mpgd_lab.schema import Needs
 from mpgd_lab.schemes import KINDS
 from mpgd_lab.studies.cifar10.reproduction import run, select_runs
-from mpgd_lab.studies.cifar10.runs import COMPARISON, ONE_STEP, tasks
+from mpgd_lab.studies.cifar10.runs import COMPARISON, ONE_STEP, run_seconds, tasks
 from mpgd_lab.studies.cifar10.section import blocks
 from mpgd_lab.studies.cifar10.training import train_all
 
@@ -47,10 +47,14 @@ EXPERIMENT = Experiment(
     section=SectionSpec("CIFAR-10", blocks, place=6),
     data=(BINARY,),
     on_request=True,
+    heavy=True,
+    sample=2,
+    # In float32 rounding grows over the steps until it decides single images.
+    tolerance=lambda run: 0.1,
     max_batch=lambda run: 1,
     select_runs=select_runs,
     run=run,
-    seconds=8.0,
+    run_seconds=run_seconds,
     devices=("cpu", "cuda"),
     sized=True,
 )

@@ -41,14 +41,18 @@ def make_optimizer(model: ResNet18, h: Mapping[str, Any], seed: int) -> MPGD:
 
 
 def make_noise(h: Mapping[str, Any]) -> ChaoticNoise | GaussianNoise:
-    """Return the noise of a run of the text; a Gaussian has the variance of its chaotic one."""
+    """Return the noise of a run of the text.
+
+    A Gaussian has the variance of its chaotic noise, or its displacement over some steps.
+    """
     if h["noise"] == "langevin":
         return GaussianNoise()
     signs = {name: h[name] for name in ("signs", "first_sign") if name in h}
     chaotic = ChaoticNoise(h["gamma"], h.get("beta", 0.0), **signs)
     if h["noise"] == "chaotic":
         return chaotic
-    return GaussianNoise.matched(chaotic, symmetric=h["symmetric"])
+    steps = h.get("matched_over", 1)
+    return GaussianNoise.matched(chaotic, steps=steps, symmetric=h["symmetric"])
 
 
 def make_perturbation(model: ResNet18, h: Mapping[str, Any], seed: int) -> Perturb | None:

@@ -12,7 +12,7 @@ from mpgd_lab.runner import Context, SilentReporter, complete, print_items
 from mpgd_lab.store import Record, Run
 from mpgd_lab.studies.cifar10.checkpoint import Checkpoint
 from mpgd_lab.studies.cifar10.process_group import Processes, processes
-from mpgd_lab.studies.cifar10.runs import COMPARISON, SIZES, describe, tasks
+from mpgd_lab.studies.cifar10.runs import SIZES, comparison_of, describe, tasks
 from mpgd_lab.studies.cifar10.training import load_images, train, train_all
 
 
@@ -30,7 +30,7 @@ def run(context: Context, study: dict[str, Any] | None = None) -> None:
                 records = _together(own, wanted, group)
         else:
             records = complete(own, wanted, trainer(own), lambda task: 1)
-        print_items(own, COMPARISON.printout(records))
+        print_items(own, comparison_of(study["study"]).printout(records))
 
 
 def select_runs(context: Context, study: dict[str, Any] | None = None) -> list[Run]:

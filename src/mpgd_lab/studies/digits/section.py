@@ -31,7 +31,11 @@ def blocks(records: Sequence[Record]) -> list[Block]:
         Text(
             "A 64-16-10 ReLU net on scikit-learn's digits, 300 training images, full batch. The "
             "paper has no such experiment: it is a check of its claims on other data, with the "
-            "corrected noise only."
+            "corrected noise only. The levels are those of airfoil's text, not tuned: at γ = 0.6 "
+            "all pushes together come to 3.7 times the root mean square of the weights, where this "
+            "package advises 0.3 at most. The Gaussian has MPGD's variance per step, and MPGD "
+            "moves 3 to 5 times as far. At the Gaussian's displacement no difference from it was "
+            "seen: see Equal displacement."
         ),
         Plate("digits", "Means with 95 % intervals at β = 0.5.", tuple(panels), legend=True),
         *verdict_blocks(held, HEADLINES, COMPARISON, held),

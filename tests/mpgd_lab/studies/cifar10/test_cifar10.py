@@ -12,17 +12,25 @@ import pytest
 import torch
 
 from mpgd.maps import ThalerMap
+from mpgd.noise import ChaoticNoise, GaussianNoise
 from mpgd.noise.driver import values
 from mpgd.optim.settings import make_settings
 from mpgd_lab import cli
 from mpgd_lab.catalogue import find, load
 from mpgd_lab.perturbations.released import SWITCHES, iterate
+from mpgd_lab.report.page import build
+from mpgd_lab.report.store_contents import sort
 from mpgd_lab.runner import Context
-from mpgd_lab.store import Run
+from mpgd_lab.store import Record, Run
 from mpgd_lab.studies.cifar10 import one_step as cifar10_step
 from mpgd_lab.studies.cifar10 import reproduction
 from mpgd_lab.studies.cifar10 import runs as cifar10
-from mpgd_lab.studies.cifar10.perturbation import ScriptNoise, make_optimizer, make_perturbation
+from mpgd_lab.studies.cifar10.perturbation import (
+    ScriptNoise,
+    make_noise,
+    make_optimizer,
+    make_perturbation,
+)
 from mpgd_lab.studies.cifar10.process_group import Processes
 from mpgd_lab.studies.cifar10.resnet import ResNet18
 from mpgd_lab.studies.cifar10.runs import DEVIATIONS, FULL, tasks
@@ -262,7 +270,7 @@ def test_a_tiny_study_gives_tables_verdicts_and_no_leftovers(
     assert not list((tmp_path / "checkpoints").glob("*"))
 
 
-@pytest.mark.parametrize(("size", "rows"), [("tiny", 5 * 30), ("reduced", 5 * 13)])
+@pytest.mark.parametrize(("size", "rows"), [("tiny", 5 * 30), ("reduced", 5 * 14)])
 def test_the_size_chooses_the_study_and_is_said(
     size: str, rows: int, tmp_path: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,6 +284,63 @@ def test_the_size_chooses_the_study_and_is_said(
     assert len(wanted) == rows
     assert f"{size} study" in heard.lines[0]
     assert ("smoke test" in heard.lines[0]) == (size == "tiny")
+
+
+def reduced_records(seeds: int, effect: float) -> list[Record]:
+    """Return records of the reduced study in which MPGD is better by ``effect``."""
+    rng, records = np.random.default_rng(0), []
+    for run in tasks("corrected", range(1, seeds + 1), cifar10.REDUCED | {"device": "cpu"}):
+        shift = effect * run.scheme.startswith("mpgd")
+        gap, other = 20.0 - shift + rng.normal(), 30.0 + 99.0 * shift + rng.normal()
+        metrics = {"val_accuracy": 33.0 + shift + rng.normal(), "accuracy_gap": gap}
+        metrics |= {"augmented_gap": other, "training_seconds": 1.0, "cpu_seconds": 1.0}
+        curves = {"step": [1, 600], "val_accuracy": [10.0, 30.0]}
+        records.append(Record(run, metrics, curves, 1.0, {}, None))
+    return records
+
+
+def answer_of(records: Sequence[Record]) -> tuple[str, str]:
+    """Return the headline of a page of these records, and the texts of the section."""
+    page = build(sort(records, [load("cifar10")]), "", [load("cifar10")])
+    texts = [getattr(b, "text", getattr(b, "caption", "")) for b in page.sections[1].blocks]
+    return page.answer, "\n".join(texts)
+
+
+def test_the_reduced_study_is_judged_with_ten_seeds_and_counted_for_itself() -> None:
+    """31 of its 32 comparisons are printed in favour of MPGD; the displaced row has no verdict."""
+    answer, texts = answer_of(reduced_records(10, 9.0))
+    assert answer.startswith("Yes: on a reduced CIFAR-10 with corrected signs, of 31 comparisons")
+    assert "31 hold" in answer
+    assert "training mode" in texts
+    answer, _ = answer_of(reduced_records(10, -9.0))
+    assert "none hold in these runs (31 contradicted)" in answer
+    answer, texts = answer_of(reduced_records(9, 9.0))
+    assert "no claim that MPGD is better has been tested" in answer
+    assert "No verdicts yet: the rule asks for 10 seeds of every row" in texts
+    one_row_less = [
+        r for r in reduced_records(10, 9.0) if not (r.run.seed == 10 and r.run.scheme == "gd")
+    ]
+    assert "the row with the fewest has 9" in answer_of(one_row_less)[1]
+
+
+def test_the_displaced_gaussian_moves_as_far_as_mpgd() -> None:
+    run = next(
+        run
+        for run in tasks("corrected", [1], cifar10.REDUCED | {"device": "cpu"})
+        if "matched_over" in run.hyperparameters
+    )
+    assert run.scheme == "gaussian plain 0.6 beta 0.5 over 600 steps"
+    noise = make_noise(run.hyperparameters)
+    chaotic = ChaoticNoise(0.6, 0.5)
+    assert noise.displacement(600) == pytest.approx(chaotic.displacement(600), rel=1e-12)
+    assert noise.displacement(600) > 3 * GaussianNoise.matched(chaotic).displacement(600)
+
+
+@pytest.mark.parametrize(("size", "seconds"), [("tiny", 6.0), ("reduced", 102.0), ("full", 1.85e6)])
+def test_the_estimate_follows_the_size(size: str, seconds: float) -> None:
+    runs = tasks("corrected", [1], cifar10.SIZES[size] | {"device": "cpu"})
+    own = [run for run in runs if run.hyperparameters["noise"] != "mini-batches"]
+    assert load("cifar10").total_seconds(own) == pytest.approx(seconds * len(own))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
