@@ -191,9 +191,9 @@ def test_quantile_at_zero_and_at_the_ends() -> None:
 @pytest.mark.parametrize("alpha", [0.4, 0.9, 1.01, 1.05, 1.6, 1.999])
 def test_no_jump_where_the_computation_changes(alpha: float, beta: float) -> None:
     """Cells and pages of xi, the floor and the ceiling of y, and the sign of x."""
-    law, side = StableLaw(alpha, beta), integral._side(alpha, beta) if alpha > 1 else None
+    law, side = StableLaw(alpha, beta), integral.side_of(alpha, beta) if alpha > 1 else None
     power = alpha / (alpha - 1.0)
-    offset = side.offset if side else integral._side(alpha, 0.2).offset
+    offset = side.offset if side else integral.side_of(alpha, 0.2).offset
     switch = np.exp((nodes.CELL * np.arange(-20, 25) - offset) / power)
     switch = switch[(switch > 1e-12) & (switch < 1e12)]
     if side and beta > -1.0:
@@ -222,9 +222,9 @@ def test_step_has_converged(monkeypatch: pytest.MonkeyPatch) -> None:
         coarse = np.exp(integral.log_side(y, alpha, beta, rows))
         with monkeypatch.context() as patch:
             patch.setattr(nodes, "STEP", 0.5 * nodes.STEP)
-            integral._side.cache_clear()
+            integral.side_of.cache_clear()
             fine = np.exp(integral.log_side(y, alpha, beta, rows))
-        integral._side.cache_clear()
+        integral.side_of.cache_clear()
         assert_relative(coarse, fine, 1e-12)
 
 

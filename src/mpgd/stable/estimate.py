@@ -2,9 +2,9 @@
 
 The likelihood is maximised in S0, the parametrisation in which all four parameters stay apart
 near alpha = 1, by Fisher scoring: the information of one observation is the mean of the products
-of scores, and the scores are differences of log densities at neighbouring parameters. A step that
-does not raise the likelihood is halved. Standard errors are those of the expected information; a
-parameter at an end of its range, or fixed, has none.
+of scores, the derivatives of the log density (`slopes`). A step that does not raise the likelihood
+is halved. Standard errors are those of this information; a parameter at an end of its range, or
+fixed, has none.
 
 References: McCulloch (1986), Communications in Statistics 15; Koutrouvelis (1980), JASA 75;
 Nolan (2001), Maximum likelihood estimation and diagnostics for stable distributions.
@@ -20,10 +20,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from mpgd.stable.law import StableLaw
 from mpgd.stable.nodes import Array
+from mpgd.stable.slopes import gradient
 
 LOW = np.array([0.1, -1.0, -np.inf, 0.0])
 HIGH = np.array([2.0, 1.0, np.inf, np.inf])
-STEP = 1e-4  # of a parameter, in a difference of log densities
 ITERATIONS = 60
 TOLERANCE = 1e-7  # of a step, in standard errors
 GRID_FROM = 400  # observations from which the density is interpolated
@@ -94,12 +94,11 @@ def fit(
     starts = [np.where(free, start, keep) for start in (_by_quantiles(x), _by_transform(x))]
     starts = [_inside(theta) for theta in starts]
     best = max(starts, key=lambda theta: float(_log_density(x, theta).sum()))
-    theta, converged = _scoring(x, best, free)
+    theta, total, converged = _scoring(x, best, free)
     scores = _scores(x, theta, free)
     law = _law(theta)
     if parametrization == "S1":
         law = StableLaw(law.alpha, law.beta, _s1_location(law), law.scale)
-    total = float(_log_density(x, theta).sum())
     return StableFit(law, _standard_errors(scores, theta, free), total, converged)
 
 
@@ -108,9 +107,9 @@ def _law(theta: Array) -> StableLaw:
     return StableLaw(alpha, beta, loc, scale, "S0")
 
 
-def _scoring(x: Array, theta: Array, free: NDArray[np.bool_]) -> tuple[Array, bool]:
+def _scoring(x: Array, theta: Array, free: NDArray[np.bool_]) -> tuple[Array, float, bool]:
     """Climb the likelihood by Fisher scoring with step halving."""
-    value = _log_density(x, theta).sum()
+    value = float(_log_density(x, theta).sum())
     for _ in range(ITERATIONS):
         scores = _scores(x, theta, free)
         moving = _moving(theta, free, scores.sum(axis=1))
@@ -121,18 +120,18 @@ def _scoring(x: Array, theta: Array, free: NDArray[np.bool_]) -> tuple[Array, bo
         size = math.sqrt(float(step[moving] @ information @ step[moving]))
         for _ in range(30):
             trial = _inside(theta + step)
-            new = _log_density(x, trial).sum()
+            new = float(_log_density(x, trial).sum())
             if new >= value - 1e-9:
                 break
             step = 0.5 * step
         else:
-            return theta, size < 1e-2
+            return theta, value, size < 1e-2
         small = size < TOLERANCE or np.abs(trial - theta).max() < 1e-9
         gained = new - value
         theta, value = trial, new
         if small or gained < 1e-8:
-            return theta, True
-    return theta, False
+            return theta, value, True
+    return theta, value, False
 
 
 def _moving(theta: Array, free: NDArray[np.bool_], slope: Array) -> NDArray[np.bool_]:
@@ -146,13 +145,12 @@ def _moving(theta: Array, free: NDArray[np.bool_], slope: Array) -> NDArray[np.b
 
 def _scores(x: Array, theta: Array, free: NDArray[np.bool_]) -> Array:
     """Return the derivatives of the log density in the free parameters, shape (free, x)."""
-    rows = []
-    for k in np.flatnonzero(free):
-        low, high = theta.copy(), theta.copy()
-        h = STEP * (theta[3] if k >= 2 else 1.0)
-        low[k], high[k] = max(theta[k] - h, LOW[k]), min(theta[k] + h, HIGH[k])
-        rows.append((_log_density(x, high) - _log_density(x, low)) / (high[k] - low[k]))
-    return np.array(rows)
+    one_sided = theta[0] < 1.0 and abs(theta[1]) == 1.0
+    if x.size < GRID_FROM or one_sided:
+        return gradient("logpdf", [x, *theta], "S0")[1:][free]
+    s, grid = _even_grid(x, theta)
+    rows = gradient("logpdf", [theta[2] + theta[3] * np.sinh(grid), *theta], "S0")[1:][free]
+    return np.array([_quintic(s, grid, row) for row in rows])
 
 
 def _standard_errors(scores: Array, theta: Array, free: NDArray[np.bool_]) -> Array:
@@ -171,12 +169,17 @@ def _log_density(x: Array, theta: Array) -> Array:
     law = _law(theta)
     if x.size < GRID_FROM:
         return law.logpdf(x)
-    s = np.arcsinh((x - theta[2]) / theta[3])
-    grid = np.linspace(s.min() - 1e-9, s.max() + 1e-9, GRID_POINTS)
+    s, grid = _even_grid(x, theta)
     values = law.logpdf(theta[2] + theta[3] * np.sinh(grid))
     if not np.isfinite(values).all():  # a one-sided support begins inside the grid
         return np.maximum(law.logpdf(x), -1e6)
     return _quintic(s, grid, values)
+
+
+def _even_grid(x: Array, theta: Array) -> tuple[Array, Array]:
+    """Return asinh((x - loc) / scale) and an even grid over its range."""
+    s = np.arcsinh((x - theta[2]) / theta[3])
+    return s, np.linspace(s.min() - 1e-9, s.max() + 1e-9, GRID_POINTS)
 
 
 def _quintic(s: Array, grid: Array, values: Array) -> Array:

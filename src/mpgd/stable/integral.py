@@ -39,7 +39,7 @@ FLAT = 1e-4  # its fourth power is below rounding
 LOG_DIGITS = 42.0  # e^-42 is far below rounding: two terms of a series that differ so much
 
 
-class _Side(NamedTuple):
+class Side(NamedTuple):
     """The side y > 0 of a law: g = exp(power log y + offset) V; smallest and largest log y."""
 
     power: float
@@ -97,7 +97,7 @@ def log_side(y: Array, alpha: float, beta: float, rows: Sequence[int] = (0, 1, 2
     if angles(alpha, beta)[1] == 0.0:
         nowhere = np.full((len(rows), y.size), -np.inf)
         return np.where(np.isnan(y), np.nan, nowhere)
-    side = _side(alpha, beta)
+    side = side_of(alpha, beta)
     with np.errstate(divide="ignore"):
         log_y = np.log(y)
     inside = np.clip(log_y, *side.log_ends)
@@ -118,7 +118,7 @@ def log_side(y: Array, alpha: float, beta: float, rows: Sequence[int] = (0, 1, 2
 
 
 @lru_cache(maxsize=128)
-def _side(alpha: float, beta: float) -> _Side:
+def side_of(alpha: float, beta: float) -> Side:
     """Return the nodes and constants of one side."""
     epsilon, omega = angles(alpha, beta)
     A = alpha if alpha > 1.0 else 1.0 / alpha
@@ -130,7 +130,7 @@ def _side(alpha: float, beta: float) -> _Side:
     floor, width = _floor(A, epsilon), omega / A
     ends_w = (_leftmost(A, epsilon, omega, highest), 60.0)
     integral = Integral(lambda w: _geometry(w, A, epsilon, omega), ends_w, floor, width)
-    return _Side(power, offset, ends, integral)
+    return Side(power, offset, ends, integral)
 
 
 def _log_ends(alpha: float, epsilon: float) -> tuple[float, float]:

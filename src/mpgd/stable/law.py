@@ -296,7 +296,7 @@ class StableLaw:
         """Return a function of (z, alpha, beta, scale) at z = (x - location) / scale."""
         x, *parameters = np.broadcast_arrays(_real_array("x", x), *self._parameters())
         out = np.empty(x.shape)
-        for where, (a, b, m, c) in _laws(parameters):
+        for where, (a, b, m, c) in grouped_laws(parameters):
             with np.errstate(over="ignore", invalid="ignore"):
                 z = (x[where] - location(a, b, m, c, self.parametrization)) / c
             out[where] = function(z.ravel(), a, b, c).reshape(z.shape)
@@ -314,7 +314,7 @@ class StableLaw:
         """Return location + scale Z, where Z is a function of (argument, alpha, beta)."""
         argument, *parameters = np.broadcast_arrays(argument, *self._parameters())
         out = np.empty(argument.shape)
-        for where, (a, b, m, c) in _laws(parameters):
+        for where, (a, b, m, c) in grouped_laws(parameters):
             some = argument[where]
             with np.errstate(over="ignore"):
                 value = c * function(some.ravel(), a, b).reshape(some.shape)
@@ -344,10 +344,12 @@ def _twist(log_s: Array, alpha: Array) -> Array:
     return np.where(near, 2.0 / np.pi * log_s, smooth)
 
 
-def _laws(parameters: list[Array]) -> list[tuple[Any, tuple[float, ...]]]:
+def grouped_laws(parameters: list[Array]) -> list[tuple[Any, tuple[float, ...]]]:
     """Return the distinct laws among broadcast parameters, each with the entries that it has."""
-    if all(p.size == 0 or not any(p.strides) for p in parameters):  # one law, broadcast
-        return [(..., tuple(float(p.flat[0]) for p in parameters))] if parameters[0].size else []
+    if not parameters[0].size:
+        return []
+    if all((p == p.flat[0]).all() for p in parameters):
+        return [(..., tuple(float(p.flat[0]) for p in parameters))]
     rows = np.stack([p.ravel() for p in parameters])
     laws, member = np.unique(rows, axis=1, return_inverse=True)
     shape = parameters[0].shape

@@ -10,7 +10,7 @@ Three integrals share the line.
 
 |x| >= FAR            the contour turned to t = -i r, where e^(-itx) is real:
                       f(x) = 1/pi int e^(-rx + Re log phi) sin((1+beta) cos(pi a/2) r^alpha) dr
-|x| < FAR, |beta| <= HALF   the contour turned by ANGLE; values there are far from 0
+|x| < FAR, |beta| <= HALF   the contour turned by ANGLE or half of it; values there are far from 0
 |x| < FAR, |beta| > HALF    Zolotarev's integral about zeta, which sees the thin tail:
 
     log g = alpha/a log(1 + kappa x) + u(theta),            kappa = -tan(pi a/2) / beta
@@ -122,8 +122,10 @@ def _turned(x: Array, alpha: float, beta: float) -> Array:
 
 
 def _contour(x: Array, alpha: float, beta: float) -> tuple[Array, Array]:
-    """Return P(X > x) and f(x), x >= 0, along t = r e^(-i ANGLE)."""
-    t, weights = _contour_nodes(alpha, beta)
+    """Return P(X > x) and f(x), x >= 0, along t = r e^(-i angle)."""
+    # For beta < 0 the term t log t grows along the turned contour, so that it is turned less.
+    angle = ANGLE if beta >= 0.0 else 0.5 * ANGLE
+    t, weights = _contour_nodes(alpha, beta, angle)
     tail, density = np.empty_like(x), np.empty_like(x)
     rows = max(1, CHUNK // t.size)
     for start in range(0, x.size, rows):
@@ -131,16 +133,16 @@ def _contour(x: Array, alpha: float, beta: float) -> tuple[Array, Array]:
         size, phase = np.exp(some * t.imag), -some * t.real  # of e^(-itx); complex exp is slow
         real, imag = size * np.cos(phase), size * np.sin(phase)
         turned = weights * t
-        tail[start : start + rows] = 0.5 - ANGLE / np.pi + real @ weights.imag + imag @ weights.real
+        tail[start : start + rows] = 0.5 - angle / np.pi + real @ weights.imag + imag @ weights.real
         density[start : start + rows] = real @ turned.real - imag @ turned.imag
     return tail, density
 
 
 @lru_cache(maxsize=64)
-def _contour_nodes(alpha: float, beta: float) -> tuple[Complex, Complex]:
+def _contour_nodes(alpha: float, beta: float, angle: float) -> tuple[Complex, Complex]:
     """Return the points t and phi(t) times the step over pi, in equal steps of log r."""
-    a, step = alpha - 1.0, 2.0 * math.pi * ANGLE / RANGE
-    log_t = step * np.arange(-np.ceil(RANGE / step), np.ceil(5.0 / step)) - 1j * ANGLE
+    a, step = alpha - 1.0, 2.0 * math.pi * angle / RANGE
+    log_t = step * np.arange(-np.ceil(RANGE / step), np.ceil(5.0 / step)) - 1j * angle
     t = np.exp(log_t)
     growth = np.expm1(a * log_t) / a if a else log_t
     exponent = -np.exp(alpha * log_t) - 1j * beta / _quotient(a) * t * growth

@@ -38,8 +38,9 @@ GRID = 2048  # starting points for Newton's method
 
 
 class Nodes(NamedTuple):
-    """The values u, log(e^u d delta/dw) and the weights of the three sums at some t = j STEP."""
+    """The points w, u, log(e^u d delta/dw) and the weights of the three sums at some t = j STEP."""
 
+    w: Array
     u: Array
     log_mass: Array
     weights: Array
@@ -98,6 +99,44 @@ class Integral:
             sums[row] = np.where(xi + self.floor < 6.0, np.log(np.exp(sums[row]) + term), full[row])
         return sums
 
+    def means(self, xi: Array, functions: Callable[[Array], Array]) -> tuple[Array, Array]:
+        """Return the means of some functions of w under the weight g e^(-g) d delta.
+
+        Args:
+            xi: one-dimensional; NaN, and values whose weights underflow, give NaN.
+            functions: from w to an array (function, w).
+
+        Returns:
+            The means of the functions and those of the functions times 1 - g, (function, xi) each.
+
+        Examples:
+            >>> def line(w):
+            ...     delta = 1.0 / (1.0 + np.exp(-w))
+            ...     return w, np.ones_like(w), delta, delta / (1.0 + np.exp(w))
+            >>> law = Integral(line, (-90.0, 60.0), -np.inf, 1.0)
+            >>> ones = law.means(np.zeros(1), lambda w: np.ones((1, w.size)))[0]
+            >>> round(float(ones[0, 0]), 12)
+            1.0
+        """
+        size = len(functions(np.zeros(1)))
+        plain, turned = np.full((size, xi.size), np.nan), np.full((size, xi.size), np.nan)
+        of_page: dict[int, Array] = {}
+        for cell, members in _cells(xi, self.floor):
+            page, keep = self._cell_slice(cell, deep=False)
+            if cell // PAGE not in of_page:
+                of_page[cell // PAGE] = functions(page.w)
+            u, values = page.u[keep], of_page[cell // PAGE][:, keep]
+            level = np.exp(u + cell * CELL)
+            excess, mass = -level * np.expm1(self.floor - u), page.weights[2, keep] * level
+            for start in range(0, members.size, max(1, CHUNK // u.size)):
+                rank = members[start : start + max(1, CHUNK // u.size)]
+                factor = np.exp(xi[rank] - cell * CELL)
+                weight = mass[:, None] * np.exp(-excess[:, None] * factor)
+                weight /= weight.sum(axis=0)
+                plain[:, rank] = values @ weight
+                turned[:, rank] = plain[:, rank] - (values * level) @ weight * factor
+        return plain, turned
+
     def _cell_sums(self, growth: Array, base: float, here: Nodes, weights: Array) -> Array:
         """Return the sums at xi = base + growth."""
         level = np.exp(here.u + base)
@@ -108,18 +147,21 @@ class Integral:
         return np.asarray(np.log(total) + growth - np.exp(self.floor + base) * factor)
 
     def _cell_nodes(self, cell: int, *, deep: bool) -> Nodes:
-        """Keep the nodes that matter in one cell; 1 - e^(-g) needs more of them."""
+        page, keep = self._cell_slice(cell, deep=deep)
+        return Nodes(page.w[keep], page.u[keep], page.log_mass[keep], page.weights[:, keep])
+
+    def _cell_slice(self, cell: int, *, deep: bool) -> tuple[Nodes, slice]:
+        """Return the page and the nodes of it that matter in one cell; 1 - e^(-g) needs more."""
         page, xi = cell // PAGE, cell * CELL
         if page not in self.pages:
             self.pages[page] = self._page_nodes(page * PAGE * CELL)
-        u, log_mass, weights = self.pages[page]
+        _, u, log_mass, _ = self.pages[page]
         stop = int(np.searchsorted(u, self._highest(xi)))
         centre = int(np.searchsorted(u, np.logaddexp(self.floor, -xi - CELL)))
         centre = min(centre, u.size - 1)
         order = u if deep and self.floor == -np.inf else log_mass
         start = int(np.searchsorted(order, order[centre] - DEPTH))
-        keep = slice(start, max(stop, start + 1))
-        return Nodes(u[keep], log_mass[keep], weights[:, keep])
+        return self.pages[page], slice(start, max(stop, start + 1))
 
     def _highest(self, xi: float) -> float:
         """Return the u above which e^(-g) is 0 for all values from xi on."""
@@ -153,7 +195,7 @@ class Integral:
         weights = STEP / np.pi / (slope + RATE) * np.stack([delta * slope, phi * slope, d_delta])
         # Both increase but for rounding, which binary searches do not forgive.
         u, log_mass = np.maximum.accumulate(np.stack([u, u + np.log(d_delta)]), axis=1)
-        return Nodes(u, log_mass, weights)
+        return Nodes(w, u, log_mass, weights)
 
 
 def _cells(xi: Array, floor: float) -> Iterator[tuple[int, NDArray[np.intp]]]:

@@ -6,6 +6,7 @@ References: Chambers, Mallows & Stuck (1976), with the correction of Weron (1996
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -83,6 +84,75 @@ def chambers_mallows_stuck(
         size = sine / (cosine * np.sin(delta)) ** (1.0 / alpha)
         spread = (W / middle) ** ((alpha - 1.0) / alpha)
         return np.asarray(np.where(U < 0.0, -1.0, 1.0) * size * spread)[()]
+
+
+def reparametrized(
+    xp: Any, sign: Any, delta: Any, exponential: Any, alpha: Any, beta: Any, parametrization: str
+) -> Any:
+    """Return the same formula in numpy, torch or jax.numpy, smooth in alpha and beta through 1.
+
+    With a = alpha - 1, T = tan(pi a/2), |U| = pi/2 - delta and s the sign of U:
+
+        D = cos(a U) + beta sin(a U) / T = sin(a delta) / sin(pi a/2) + (1 + s beta) sin(a |U|) / T
+        L = log(W sin(delta) / D)
+        X (S0) = s (D cot(delta) + sin(a |U|)) e^(a L / alpha)
+                 + beta ((1 - cos(a U)) - cos(a U) (e^(a L / alpha) - 1)) / T
+
+    in which every quotient is a smooth function of a. It is used for |a| < 0.1.
+
+    Args:
+        xp: the module of the functions.
+        sign: of the angle, 1 or -1.
+        delta: its distance to the nearer end, uniform on (0, pi/2).
+        exponential: exponential variables of mean 1.
+        alpha: stability index in (0, 2].
+        beta: skewness in [-1, 1].
+        parametrization: ``"S0"`` or ``"S1"``; at alpha = 1 both are S0.
+
+    Returns:
+        Draws of the standard law, of the common shape.
+
+    Examples:
+        >>> delta, W, alpha = np.array([0.3]), np.array([1.7]), np.array([1.5])
+        >>> x = reparametrized(np, 1.0, delta, W, alpha, 0.5, "S1")
+        >>> bool(np.allclose(x, chambers_mallows_stuck(0.5 * np.pi - delta, W, 1.5, 0.5)))
+        True
+    """
+    near = abs(alpha - 1.0) < 0.1
+    # Each form has arguments of its own range, since a derivative sees the form not taken too.
+    close = _smooth_at_one(xp, sign, delta, exponential, xp.where(near, alpha, 1.0), beta)
+    away = xp.where(near, 1.5, alpha)
+    small = xp.where(away > 1.0, 2.0 - away, away)
+    tangent = xp.where(away > 1.0, -1.0, 1.0) * xp.tan(0.5 * math.pi * small)
+    theta, U = xp.arctan(beta * tangent), sign * (0.5 * math.pi - delta)
+    size = xp.sin(away * U + theta) / (xp.cos(theta) * xp.sin(delta))
+    middle = xp.cos(theta + (away - 1.0) * U) / xp.cos(theta)
+    # At |beta| = 1 and the end of the angle it is 0 to rounding.
+    middle = xp.where(middle > 1e-30, middle, 1e-30)
+    ratio = (away - 1.0) / away
+    far = size * xp.exp(ratio * xp.log(exponential * xp.sin(delta) / middle))
+    exactly = alpha == 1.0
+    shift = beta * xp.where(exactly, 0.0, xp.tan(0.5 * math.pi * xp.where(exactly, 0.5, alpha)))
+    if parametrization == "S1":
+        return xp.where(near, close + shift, far)
+    return xp.where(near, close, far - beta * tangent)
+
+
+def _smooth_at_one(xp: Any, sign: Any, delta: Any, W: Any, alpha: Any, beta: Any) -> Any:
+    """Return `reparametrized` in S0 for alpha near 1."""
+    a, size = alpha - 1.0, 0.5 * math.pi - delta
+    sine = 0.5 * math.pi * xp.sinc(0.5 * a)  # sin(pi a/2) / a; 1/T is over_T / a
+    over_T = xp.cos(0.5 * math.pi * a) / sine
+    sine_U = size * xp.sinc(a * size / math.pi)  # sin(a |U|) / a
+    D = delta * xp.sinc(a * delta / math.pi) / sine + (1.0 + sign * beta) * sine_U * over_T
+    L = xp.log(W * xp.sin(delta) / D) / alpha
+    growth = xp.exp(a * L)
+    tiny = abs(a * L) < 1e-4
+    safe = xp.where(tiny, 1.0, a * L)
+    quotient = xp.where(tiny, 1.0 + 0.5 * a * L + (a * L) ** 2 / 6.0, xp.expm1(safe) / safe)
+    fall = 0.5 * a * (size * xp.sinc(0.5 * a * size / math.pi)) ** 2  # (1 - cos(a U)) / a
+    wave = sign * (D * xp.cos(delta) / xp.sin(delta) + a * sine_U) * growth
+    return wave + beta * over_T * (fall - xp.cos(a * size) * L * quotient)
 
 
 def _sines(
