@@ -33,7 +33,7 @@ from mpgd.noise.memoryless import integers, normal_driver
 from mpgd.optim.distributed import Place, like, local, ordinals_of, place_of
 from mpgd.parameters import check_finite, check_integer, check_seed
 
-DRIVER: Final = 5  # 0 to 3 are the noises and their twins, 4 is stochastic rounding, 6 of states
+DRIVER: Final = 5  # 0 to 3 are the noises and their twins, 4 is stochastic rounding
 SHIFTS: Final = 7
 PART: Final = 1 << 16  # elements of a parameter that are shifted at a time
 KEPT: Final = 0.25  # of a part: where more elements are not given back, all are kept

@@ -104,13 +104,17 @@ static u64 call(u64 seed, const u64 *table, int set) {
     h = digest(h, stream.words, n * 4);
 
     float *y = make_numbers(n, FLOAT32);
-    u16 *halves = malloc(n * 2 + !n);
-    u32 kind = below(2) ? BFLOAT16 : FLOAT16;
-    Rounding rounding = {.x = y, .out = halves, .total = (int64_t)n, .part = 600, .offset = offset, .key = seed, .dtype = kind};
+    u16 *halves = malloc(n * 2 + !n), *moment = malloc(n * 2 + !n);
+    u32 kind = below(2) ? BFLOAT16 : FLOAT16, other = below(2) ? BFLOAT16 : FLOAT16;
+    RoundedRow rounded[2] = {
+        {.x = {y, y}, .out = {halves, moment}, .salts = {0, 77}, .dtypes = {kind, other}, .length = (int64_t)(n / 3)},
+        {.x = {y + n / 3}, .out = {halves + n / 3}, .dtypes = {kind}, .length = (int64_t)(n - n / 3)}};
+    for (int k = 0; k < 2; k++) rounded[k].offset = offset, rounded[k].key = seed + (u64)k;
+    Rounding rounding = {.rows = rounded, .total = (int64_t)n, .part = 600};
     mpgd_round(&rounding);
-    h = digest(h, halves, n * 2);
+    h = digest(digest(h, halves, n * 2), moment, n / 3 * 2);
     for (int k = 0; k < 4; k++) free(words[k]);
-    free(x), free(next), free(out), free(y), free(halves);
+    free(x), free(next), free(out), free(y), free(halves), free(moment);
     return h;
 }
 

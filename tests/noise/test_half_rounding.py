@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from mpgd.noise.counter_hash import flat_index, hash_elements
-from mpgd.noise.half_rounding import rounded
+from mpgd.noise.half_rounding import rounded, salt_of
 from mpgd.optim import stochastic_round
 from mpgd.optim.rounding import round_part
 from tests.optim.workers import same_bits
@@ -42,6 +42,20 @@ def test_the_smallest_float16_are_right_in_the_mean_too() -> None:
         y = stochastic_round(x, torch.float16, seed=0, step=0)
         assert standard_errors(y, x) < 4
         assert float(y.max() - y.min()) == 2.0**-24
+
+
+def test_states_are_rounded_by_bits_of_their_own() -> None:
+    """Right in the mean; parameter and states carry independently, which equal salts do not."""
+    h = hash_elements(flat_index((1_000_000,)), 77)
+    x = torch.full((1_000_000,), 1 + 0.3 * PLACES[torch.bfloat16])
+    salts = [0, salt_of("exp_avg"), salt_of("exp_avg_sq"), salt_of("max_exp_avg_sq")]
+    found = [rounded(x, h, torch.bfloat16, salt) for salt in salts]
+    assert all(standard_errors(y, x) < 4 for y in found)
+    carries = torch.stack([(y > 1).double() for y in found])
+    between = torch.corrcoef(carries).fill_diagonal_(0)
+    assert float(between.abs().max()) < 4 / 1000
+    again = rounded(x, h, torch.bfloat16, salts[1])
+    assert same_bits(again, found[1])
 
 
 @pytest.mark.parametrize("dtype", HALVES, ids=str)

@@ -19,6 +19,7 @@ from mpgd import ChaoticNoise, GaussianNoise
 from mpgd.noise.counter_hash import hash_elements, make_key, step_key, upper_bits
 from mpgd.noise.driver import Driver
 from mpgd.noise.engines import cpu
+from mpgd.noise.engines.cpu import Slot
 from mpgd.noise.half_rounding import rounded
 from mpgd.noise.memoryless import integers, normal_driver
 from mpgd.noise.word import LONG, MAGNITUDE, ONE
@@ -162,9 +163,14 @@ def test_numbers_are_rounded_as_by_the_reference(offset: int, dtype: torch.dtype
     x = torch.from_numpy(bits.view(np.float32))
     x = x[~x.isnan()]
     h = hash_elements(offset + torch.arange(len(x)), 77)
-    expected = rounded(x, h, dtype).view(torch.int16)
-    assert torch.equal(cpu.round_halves(x, dtype, 77, offset).view(torch.int16), expected)
-    assert cpu.round_halves(torch.full((9,), torch.nan), dtype, 77).isnan().all()
+    salts = (0, 1, 2**32 - 1, 77, 5)
+    outs = [torch.empty(len(x), dtype=dtype) for _ in salts]
+    cpu.round_rows([([Slot(x, out, s) for out, s in zip(outs, salts, strict=True)], 77, offset)])
+    for out, salt in zip(outs, salts, strict=True):
+        expected = rounded(x, h, dtype, salt).view(torch.int16)
+        assert torch.equal(out.view(torch.int16), expected)
+    cpu.round_rows([([Slot(torch.full((9,), torch.nan), outs[0][:9])], 77, 0)])
+    assert outs[0][:9].isnan().all()
     assert int(upper_bits(h, 31).max()) > 2**30  # the random bits are there
 
 

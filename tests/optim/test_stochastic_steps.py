@@ -13,6 +13,7 @@ from torch.optim import SGD, AdamW, Optimizer
 
 from mpgd import ChaoticNoise, perturb, stochastic_rounding
 from mpgd.optim import buckets, step_in_backward, stochastic_round
+from mpgd.optim.distributed import note_offset
 from tests.optim.descents import drivers, flat, parameters, resumed
 from tests.optim.workers import run, same_bits, set_gradients, snapshot
 
@@ -78,6 +79,55 @@ def test_a_checkpoint_in_full_precision_goes_on_in_a_half_type(saved: torch.dtyp
     one, other = resumed(make, parameters([(), 30], BF16))
     assert same_bits(one, other)
     assert int(one["state"][1]["perturbation.step"]) == int(one["state"][1]["step"]) - 3
+
+
+@pytest.mark.parametrize("noise", [{}, {"sigma": 0.1, "mu": 0.1}], ids=str)
+@pytest.mark.parametrize("states", [None, BF16, torch.float16], ids=str)
+@pytest.mark.parametrize("kind", ["Adam", "AdamW, amsgrad"])
+def test_adams_bits_depend_neither_on_pieces_nor_on_parts(
+    kind: str, states: torch.dtype | None, noise: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Torch's fused kernel computes the elements behind its last whole vector in another way."""
+
+    def ends(cuts: list[int]) -> list[Tensor]:
+        generator = torch.Generator().manual_seed(0)
+        numbers = torch.randn(5, 1000, generator=generator).bfloat16()
+        params = [nn.Parameter(x.clone()) for x in numbers[0].split(cuts)]
+        for p, first in zip(params, torch.tensor([0, *cuts]).cumsum(0).tolist(), strict=False):
+            note_offset(p, first)
+        optimizer = TORCHS[kind](params, lr=0.01)
+        optimizer = perturb(optimizer, **noise, seed=3) if noise else optimizer
+        optimizer = stochastic_rounding(optimizer, state_dtype=states)
+        for p in params:
+            optimizer._orbits[p]["ordinal"].fill_(0)
+        optimizer._keys.clear()
+        for gradient in numbers[1:]:
+            for p, part in zip(params, gradient.split(cuts), strict=True):
+                p.grad = part.clone()
+            optimizer.step()
+        names = buckets.MOMENTS[: 3 if "amsgrad" in kind else 2]
+        joined = [torch.cat([optimizer.state[p][name] for p in params]) for name in names]
+        return [torch.cat([p.detach() for p in params]), *joined]
+
+    whole = ends([1000])
+    if not noise:  # orbits start by the parameter's number
+        assert same_bits(ends([3, 500, 1, 496]), whole)
+    monkeypatch.setattr(buckets, "PIECE", 128)
+    assert same_bits(ends([1000]), whole)
+
+
+def test_adam_takes_parameters_that_are_not_contiguous() -> None:
+    ends = []
+    for layout in (torch.contiguous_format, torch.channels_last):
+        x = torch.linspace(-1, 1, 240).view(2, 5, 4, 6).bfloat16()
+        p = nn.Parameter(x.clone(memory_format=layout))
+        optimizer = stochastic_rounding(AdamW([p], lr=0.01), state_dtype=BF16)
+        for k in range(3):
+            p.grad = (x * (k + 1)).contiguous(memory_format=layout)
+            optimizer.step()
+        moments = [optimizer.state[p][name].contiguous() for name in buckets.MOMENTS[:2]]
+        ends.append([p.detach().contiguous(), *moments])
+    assert same_bits(*ends)
 
 
 def test_it_is_perturbs_rounding_and_keeps_its_noise() -> None:

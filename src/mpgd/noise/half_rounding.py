@@ -10,16 +10,20 @@ Here y goes to one of its two neighbours, to the upper one with the chance that 
 That is exact: of 2^16 equally likely r, as many carry as the cut places say. Of a float16 below
 2^-14 more than 31 places may be cut; the chance is then right to 2^-31. A finite number becomes
 infinite only where rounding to nearest makes it so; infinities and NaN stay what they are.
+
+States of a parameter, such as moments, are rounded by the same hash. Their r are its two halves,
+folded to 32 bits and mixed once more with a number made of the state's name.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 import torch
 from torch import Tensor
 
-from mpgd.noise.counter_hash import upper_bits
+from mpgd.noise.counter_hash import stream_number, upper_bits, upper_half
 
 DRIVER: Final = 4  # drivers 0 to 3 are the noises and their twins
 RANDOM_BITS: Final = 31
@@ -28,6 +32,8 @@ BFLOAT_CUT, BFLOAT_INFINITY, BFLOAT_NAN = 16, 0x7F80, 0x7FC0  # places that a ha
 FLOAT_CUT, FLOAT_INFINITY, FLOAT_NAN = 13, 0x7C00, 0x7E00
 LEAST_EXPONENT: Final = 113  # the biased exponent of 2^-14, where the normal numbers of float16 end
 EXPONENT_SHIFT: Final = 112 << 10  # between the exponents of float32 and of float16
+WORD: Final = 0xFFFFFFFF
+FACTORS: Final = (0x7FEB352D, 0x846CA68B)  # of a hash of 32 bits
 HALVES: Final = (torch.bfloat16, torch.float16)
 
 
@@ -36,10 +42,24 @@ def is_half(dtype: torch.dtype) -> bool:
     return dtype in HALVES
 
 
-def rounded(y: Tensor, h: Tensor, dtype: torch.dtype) -> Tensor:
+@lru_cache(maxsize=256)
+def salt_of(name: str) -> int:
+    """Return the number of a state's name, 32 bits and never 0."""
+    return stream_number(name) & WORD | 1
+
+
+def random_bits(h: Tensor, salt: int = 0) -> Tensor:
+    """Return 31 random bits of each hash: of a parameter, or of the state that has the salt."""
+    if salt == 0:
+        return upper_bits(h, RANDOM_BITS)
+    w = (((h & WORD) ^ upper_half(h) ^ salt) * FACTORS[0]) & WORD
+    return (((w ^ (w >> 15)) * FACTORS[1]) & WORD) >> 1
+
+
+def rounded(y: Tensor, h: Tensor, dtype: torch.dtype, salt: int = 0) -> Tensor:
     """Return float32 numbers rounded to a half type by the hashes of their elements, int64."""
     bits = y.view(torch.int32).to(torch.int64)
-    a, r = bits & MAGNITUDE, upper_bits(h, RANDOM_BITS)
+    a, r = bits & MAGNITUDE, random_bits(h, salt)
     if dtype == torch.bfloat16:
         k, infinity = (a + (r >> (RANDOM_BITS - BFLOAT_CUT))) >> BFLOAT_CUT, BFLOAT_INFINITY
     else:

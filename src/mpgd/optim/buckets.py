@@ -5,6 +5,10 @@ step count, are put back before a group's second bucket, so that they change onc
 
 An optimizer that couples tensors, by a norm of all gradients or a count of its calls, must get one
 bucket with all parameters. A trial on three small tensors finds those.
+
+Adam and AdamW treat elements one by one. So the stand-ins of their half parameters are pieces that
+stay in the cache, and torch's fused kernel steps them. It computes whole vectors otherwise than the
+elements behind the last one, so pieces are padded: then the bits do not depend on the sharding.
 """
 
 from __future__ import annotations
@@ -15,31 +19,56 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from mpgd.noise.half_rounding import is_half
-from mpgd.optim.distributed import is_sharded, local
+from mpgd.noise.engines.cpu import Slot
+from mpgd.noise.half_rounding import is_half, salt_of
+from mpgd.optim.distributed import Place, is_sharded, local, place_of
 from mpgd.optim.settings import Settings
 
 SIZE: Final = 1 << 20  # elements of a bucket; a larger parameter is one by itself
+PIECE: Final = 1 << 19  # elements that Adam steps at a time
+VECTORS: Final = 64  # elements: a multiple of every vector of torch's kernels
+MOMENTS: Final = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
 Bucket = dict[int, list[Tensor]]  # parameters by the number of their group
 
 
-def cut(every: Bucket, settings: list[Settings]) -> Iterator[Bucket]:
-    """Yield buckets; first one of all that need no stand-in. Every group is in one of them."""
+class RoundedRow(NamedTuple):
+    """A part of a parameter, and of its states, to be rounded.
+
+    Attributes:
+        slots: what to round, all of one size.
+        place: that of the parameter.
+        key: of its rounding in this step.
+        first: the part's first element in the local part.
+    """
+
+    slots: list[Slot]
+    place: Place
+    key: int
+    first: int = 0
+
+
+def cut(optimizer: Any, every: Bucket, settings: list[Settings]) -> Iterator[Bucket]:
+    """Yield buckets; first one of all that need no stand-in, then Adam's. Each group is in one."""
     halves: list[tuple[int, Tensor]] = []
     full: Bucket = {}
+    pieces: Bucket = {}
     for number, params in every.items():
         for p in params:
-            if p.grad is None or not (settings[number].rounds and is_half(local(p).dtype)):
+            if not is_rounded(settings[number], p):
                 full.setdefault(number, []).append(p)
+            elif is_adam(optimizer, optimizer.param_groups[number], settings[number], p):
+                pieces.setdefault(number, []).append(p)
             else:
                 halves.append((number, p))
     if full:
         yield full
+    for number, params in pieces.items():
+        yield {number: params}
     bucket: Bucket = {}
     size = 0
     for number, p in halves:
@@ -100,18 +129,21 @@ class Workspace:
         return part.copy_(x.detach())
 
 
-def workspace(optimizer: Any, parts: list[Bucket]) -> Workspace:
-    """Return memory for the largest bucket.
+def workspace(optimizer: Any, bucket: Bucket) -> Workspace:
+    """Return memory for a bucket.
 
     Optimizers of other libraries may keep a gradient as it is, so they get none.
     """
-    sizes = [[local(p).numel() for params in b.values() for p in params] for b in parts]
     copies = 2 if optimizer._rounding.state_dtype is None else 4
-    size = copies * min(SIZE, max(map(sum, sizes), default=0))
-    size = 0 if optimizer._bare is None else size
+    count = sum(local(p).numel() for params in bucket.values() for p in params)
+    return _kept_workspace(optimizer, 0 if optimizer._bare is None else copies * min(SIZE, count))
+
+
+def _kept_workspace(optimizer: Any, size: int) -> Workspace:
     if optimizer._workspace is None or optimizer._workspace.memory.numel() < size:
         optimizer._workspace = Workspace(size)
     made: Workspace = optimizer._workspace
+    made.used = 0
     return made
 
 
@@ -130,6 +162,176 @@ def return_memory() -> None:
     trim = _trim()
     if trim is not None:
         trim(0)
+
+
+def is_rounded(settings: Settings, p: Tensor) -> bool:
+    """Return whether a step of a parameter goes through a stand-in."""
+    return settings.rounds and p.grad is not None and is_half(local(p).dtype)
+
+
+def is_narrow(optimizer: Any, p: Tensor, value: Tensor) -> bool:
+    """Return whether a state is kept in the states' dtype; a parameter without axes has none."""
+    return optimizer._rounding.state_dtype is not None and p.dim() > 0 and value.shape == p.shape
+
+
+# Adam, piece by piece --------------------------------------------------------------------------
+
+
+def is_adam(optimizer: Any, group: dict[str, Any], settings: Settings, p: Tensor) -> bool:
+    """Return whether `step_adam` steps a parameter: on a CPU, where nobody chose another way."""
+    if optimizer._bare is None or not isinstance(optimizer, torch.optim.Adam):
+        return False
+    is_free = group["foreach"] is None and group["fused"] is not False
+    is_plain = is_rounded(settings, p) and p.grad is not None and p.grad.layout is torch.strided
+    return is_free and is_plain and local(p).device.type == "cpu"
+
+
+class _Opened(NamedTuple):
+    """A parameter during its step."""
+
+    p: Tensor
+    place: Place
+    steps: Tensor
+    pieces: list[tuple[Tensor, ...]]  # of the parameter, its gradient and its moments
+    kept: list[tuple[Tensor, ...]]  # of its moments after the step
+    results: list[tuple[Tensor, Tensor]]  # tensors that are not contiguous, and their elements
+
+
+class _Batch(NamedTuple):
+    """Pieces that are stepped together: what the kernel takes, and what follows it."""
+
+    wide: list[list[Tensor]]  # parameters, gradients, moments
+    steps: list[Tensor]
+    pairs: list[tuple[Tensor, Tensor]]  # a parameter and its piece
+    rows: list[RoundedRow]
+    copies: list[tuple[Tensor, Tensor]]  # float32 moments and their padded pieces
+    ended: list[_Opened]
+
+
+def step_adam(
+    optimizer: Any,
+    group: dict[str, Any],
+    keys: dict[Tensor, int],
+    displace: Callable[[list[tuple[Tensor, Tensor]]], None] | None,
+    round_all: Callable[[list[RoundedRow]], None],
+) -> None:
+    """Take the step of Adam or AdamW.
+
+    Args:
+        optimizer: rounds stochastically.
+        group: of the parameters.
+        keys: of the roundings of the parameters to step.
+        displace: moves the stand-ins of whole parameters first; None steps them in pieces.
+        round_all: rounds them.
+    """
+    width = 5 if group["amsgrad"] else 4
+    sizes = [-(-local(p).numel() // VECTORS) * VECTORS for p in keys]
+    piece = PIECE if displace is None else max([VECTORS, *sizes])
+    capacity = min(max(PIECE, piece), sum(sizes))
+    room = _kept_workspace(optimizer, width * min(capacity, SIZE)).memory
+    room = room if capacity <= SIZE else torch.zeros(width * capacity)
+    room = room[: width * capacity].view(width, capacity)
+    batch, used = _Batch([[] for _ in range(width)], [], [], [], [], []), 0
+    for p, key in keys.items():
+        opened, first = _open(optimizer, group, p, piece), 0
+        for parts, kept in zip(opened.pieces, opened.kept, strict=True):
+            count = len(parts[0])
+            padded = -(-count // VECTORS) * VECTORS
+            if used + padded > capacity:
+                _flush(optimizer, group, batch, displace, round_all)
+                used = 0
+            slots = _add(batch, opened, room[:, used : used + padded].unbind(), parts, kept)
+            batch.rows.append(RoundedRow(slots, opened.place, key, first))
+            used, first = used + padded, first + count
+        batch.ended.append(opened)
+    _flush(optimizer, group, batch, displace, round_all)
+
+
+def _open(optimizer: Any, group: dict[str, Any], p: Tensor, piece: int) -> _Opened:
+    """Return a parameter with its moments, which are made at its first step."""
+    state, names = optimizer.state[p], MOMENTS[: 3 if group["amsgrad"] else 2]
+    dtype = optimizer._rounding.state_dtype if is_narrow(optimizer, p, p) else torch.float32
+    if "step" not in state:
+        state["step"] = torch.tensor(0.0)
+        state.update({name: torch.zeros_like(p, dtype=dtype) for name in names})
+    state["step"] += 1
+    old = [state[name] for name in names]
+    # float32 moments may become halves, which are then rounded, and halves may become float32
+    new = [x if x.dtype == dtype else torch.zeros_like(x, dtype=dtype) for x in old]
+    state.update(zip(names, new, strict=True))
+    targets = [local(x).detach() for x in (p, *new)]
+    flat = [x.contiguous().view(-1) for x in targets]
+    results = [(a, b) for a, b in zip(targets, flat, strict=True) if not a.is_contiguous()]
+    assert p.grad is not None
+    pairs = zip(old, new, flat[1:], strict=True)
+    moments = [c if a is b else local(a).detach().contiguous().view(-1) for a, b, c in pairs]
+    sources = [flat[0], local(p.grad).detach().contiguous().view(-1), *moments]
+    pieces = list(zip(*(torch.split(x, piece) for x in sources), strict=True))
+    kept = list(zip(*(torch.split(x, piece) for x in flat[1:]), strict=True))
+    return _Opened(p, place_of(p), state["step"], pieces, kept, results)
+
+
+def _add(
+    batch: _Batch,
+    opened: _Opened,
+    room: tuple[Tensor, ...],
+    parts: tuple[Tensor, ...],
+    kept: tuple[Tensor, ...],
+) -> list[Slot]:
+    """Add a piece, widened and padded; a float32 moment without padding is stepped in place."""
+    count = len(parts[0])
+    is_whole = count == len(room[0])
+    narrow = room if is_whole else tuple(x[:count] for x in room)
+    wide, slots, widened = list(room), [Slot(narrow[0], parts[0])], list(range(len(room)))
+    for k, result in enumerate(kept, 2):
+        if result.dtype != torch.float32:
+            slots.append(Slot(narrow[k], result, salt_of(MOMENTS[k - 2])))
+        elif is_whole and parts[k].dtype == torch.float32:
+            wide[k] = parts[k]
+            widened.remove(k)
+        else:
+            batch.copies.append((result, narrow[k]))
+    torch._foreach_copy_([narrow[k] for k in widened], [parts[k] for k in widened])
+    for own, x in zip(batch.wide, wide, strict=True):
+        own.append(x)
+    batch.steps.append(opened.steps)
+    batch.pairs.append((opened.p, narrow[0]))
+    return slots
+
+
+def _flush(
+    optimizer: Any,
+    group: dict[str, Any],
+    batch: _Batch,
+    displace: Callable[[list[tuple[Tensor, Tensor]]], None] | None,
+    round_all: Callable[[list[RoundedRow]], None],
+) -> None:
+    """Step the pieces of a batch and round them; empty it."""
+    if displace is not None and batch.pairs:
+        displace(batch.pairs)
+    x, gradients, first, second, *largest = batch.wide
+    is_decoupled = group["decoupled_weight_decay"]
+    step: Any = torch._fused_adamw_ if is_decoupled else torch._fused_adam_
+    beta1, beta2 = map(float, group["betas"])
+    if x:
+        step(
+            *(x, gradients, first, second, largest[0] if largest else [], batch.steps),
+            **{name: float(group[name]) for name in ("lr", "weight_decay", "eps")},
+            **{name: group[name] for name in ("amsgrad", "maximize")},
+            **{"beta1": beta1, "beta2": beta2},
+        )
+    round_all(batch.rows)
+    for kept, piece in batch.copies:
+        kept.copy_(piece)
+    for opened in batch.ended:
+        for target, elements in opened.results:
+            target.copy_(elements.view(target.shape))
+        if optimizer._rounding.free_gradients:
+            opened.p.grad = None
+    torch.autograd.graph.increment_version([opened.p for opened in batch.ended])
+    used: list[list[Any]] = [*batch.wide, *batch[1:]]
+    for each_list in used:
+        each_list.clear()
 
 
 def is_separable(optimizer: Any) -> bool:

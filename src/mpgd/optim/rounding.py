@@ -5,8 +5,9 @@ Rounded stochastically it is right in the mean. So the inner step works on float
 bucket of parameters at a time, which are rounded into them and let go. The states stay in float32,
 or are rounded stochastically to ``state_dtype`` too.
 
-`mpgd.optim.buckets` says which parameters are stepped together. Optimizers that hold on to the
-parameters they were made with cannot be given stand-ins.
+`mpgd.optim.buckets` says which parameters are stepped together, and steps those of Adam and AdamW
+piece by piece. Optimizers that hold on to the parameters they were made with cannot be given
+stand-ins.
 """
 
 from __future__ import annotations
@@ -20,18 +21,12 @@ import torch
 from torch import Tensor, nn
 
 from mpgd.noise import half_rounding as rounding
-from mpgd.noise.counter_hash import (
-    extend_key,
-    flat_index,
-    hash_elements,
-    make_key,
-    step_key,
-    stream_number,
-)
+from mpgd.noise.counter_hash import extend_key, hash_elements, make_key, step_key
 from mpgd.noise.engines import cpu, kernel_for
-from mpgd.noise.half_rounding import is_half
+from mpgd.noise.engines.cpu import Slot
+from mpgd.noise.half_rounding import is_half, salt_of
 from mpgd.optim import buckets
-from mpgd.optim.buckets import Bucket, Workspace
+from mpgd.optim.buckets import Bucket, RoundedRow, Workspace
 from mpgd.optim.diagnostics import level_of_user
 from mpgd.optim.displacement import displace, next_shared
 from mpgd.optim.distributed import (
@@ -46,7 +41,6 @@ from mpgd.optim.settings import Settings
 from mpgd.optim.state import ENTRIES
 from mpgd.parameters import check_integer, check_seed
 
-STATES: Final = 6  # the driver number of states; 4 is the parameters', 5 that of `mpgd.counter`
 WHOLE: Final = (
     "{} is stepped whole, with float32 stand-ins of all half parameters and gradients at once (8 "
     "bytes a parameter): it looks at several tensors together, or could not be tried alone"
@@ -83,21 +77,30 @@ def stochastic_round(
     return like(x, round_part(x, dtype, key))
 
 
-def round_part(x: Tensor, dtype: torch.dtype, key: int, out: Tensor | None = None) -> Tensor:
-    """Return the local part of a float32 tensor in a half type, given the key of the step.
+def round_part(x: Tensor, dtype: torch.dtype, key: int) -> Tensor:
+    """Return the local part of a float32 tensor in a half type, given the key of the step."""
+    part = local(x).detach().resolve_neg()
+    out = torch.empty(part.shape, dtype=dtype, device=part.device)
+    round_all([RoundedRow([Slot(part, out)], place_of(x), key)])
+    return out
 
-    With ``out``, a tensor of the local part's shape, it is written there.
-    """
-    part, place = local(x).detach().resolve_neg(), place_of(x)
-    offset = place.offset
-    if kernel_for(None, part.device) == "cpu" and offset is not None and part.is_contiguous():
-        is_direct = out is not None and out.is_contiguous()
-        rounded = cpu.round_halves(part, dtype, key, offset, out if is_direct else None)
-    else:
-        index = place.index(part.device)
-        index = flat_index(place.shape, part.device) if index is None else index
-        rounded = rounding.rounded(part, hash_elements(index, key), dtype)
-    return rounded if out is None or rounded is out else out.copy_(rounded)
+
+def round_all(rows: list[RoundedRow]) -> None:
+    """Round parts of parameters and of their states."""
+    direct: list[tuple[list[Slot], int, int]] = []
+    for slots, place, key, first in rows:
+        device = slots[0].x.device
+        is_direct = place.offset is not None and kernel_for(None, device) == "cpu"
+        if is_direct and all(s.x.is_contiguous() and s.out.is_contiguous() for s in slots):
+            direct.append((slots, key, (place.offset or 0) + first))
+            continue
+        index = place.index(device, slice(first, first + slots[0].x.numel()))
+        assert index is not None
+        h = hash_elements(index, key)
+        for x, out, salt in slots:
+            out.copy_(rounding.rounded(x.reshape(-1), h, out.dtype, salt).view(out.shape))
+    if direct:
+        cpu.round_rows(direct)
 
 
 # Half parameters of an optimizer -----------------------------------------------------------------
@@ -121,15 +124,13 @@ class StandIn(NamedTuple):
     Attributes:
         p: the parameter.
         x: the float32 tensor in its place.
-        key: of the parameter, made from (seed, ordinal).
-        turn: the number of the step.
+        key: of its rounding in this step.
         states: its states that were widened for the step, as they were.
     """
 
     p: Tensor
     x: nn.Parameter
     key: int
-    turn: int
     states: dict[str, Tensor]
 
 
@@ -191,7 +192,7 @@ def step(optimizer: Any, settings: list[Settings], *args: Any, **kwargs: Any) ->
         for group, each in zip(groups, settings, strict=True)
     ]
     every = {number: group["params"] for number, group in enumerate(groups)}
-    parts = list(buckets.cut(every, settings)) if optimizer._is_separable else [every]
+    parts = list(buckets.cut(optimizer, every, settings)) if optimizer._is_separable else [every]
     return step_parts(optimizer, settings, parts, shared, *args, **kwargs)
 
 
@@ -205,15 +206,43 @@ def step_parts(
 ) -> Any:
     """Take the step of some buckets; return the first loss."""
     optimizer._rounded = {number for number, each in enumerate(settings) if each.rounds}
-    workspace = buckets.workspace(optimizer, parts)
     losses: list[Any] = []
 
     def take(bucket: Bucket) -> None:
-        workspace.used = 0
+        group, number = optimizer.param_groups[0], next(iter(bucket))
+        first = next(iter(bucket[number]), None)
+        if first is not None and buckets.is_adam(optimizer, group, settings[number], first):
+            _step_adam(optimizer, settings[number], bucket[number], shared[number])
+            losses.extend(closure.loss for closure in args[:1] if closure is not None)
+            return
+        workspace = buckets.workspace(optimizer, bucket)
         losses.append(_step_bucket(optimizer, settings, bucket, shared, workspace, args, kwargs))
 
     buckets.each(optimizer, parts, take)
     return losses[0] if losses else None
+
+
+@torch.no_grad()
+def _step_adam(optimizer: Any, settings: Settings, params: list[Tensor], m: float | None) -> None:
+    """Take the step of half parameters of Adam or AdamW, all of one group."""
+    group = optimizer.param_groups[0]
+    eta = float(group["lr"])
+    keys = {p: _rounding_key(optimizer, p, settings) for p in params}
+
+    def displace_all(pairs: list[tuple[Tensor, Tensor]]) -> None:
+        targets = [optimizer._target(p, settings, x.view(local(p).shape)) for p, x in pairs]
+        displace(targets, settings, eta, m)
+
+    is_perturbed = bool(eta) and settings.is_perturbed
+    buckets.step_adam(optimizer, group, keys, displace_all if is_perturbed else None, round_all)
+    if eta:
+        optimizer.count_steps(params)
+
+
+def _rounding_key(optimizer: Any, p: Tensor, settings: Settings) -> int:
+    """Return the key of a parameter's rounding in this step."""
+    own = extend_key(optimizer._key_of(p, settings), rounding.DRIVER)
+    return step_key(own, int(optimizer._orbits[p]["step"]))
 
 
 def _step_bucket(
@@ -228,6 +257,7 @@ def _step_bucket(
     """Take the step of a bucket; an error before it is rounded leaves its halves as they were."""
     stand_ins: list[StandIn] = []
     own: dict[Tensor, Tensor] = {}
+    is_taken = False
     try:
         for number, group in zip(bucket, optimizer.param_groups, strict=True):
             each, m, params = settings[number], shared[number], bucket[number]
@@ -250,38 +280,12 @@ def _step_bucket(
             closure.params = [p for group in optimizer.param_groups for p in group["params"]]
             closure.closure = partial(_evaluate_again, closure.closure, stand_ins)
             closure.note()
-        loss = _inner_step(optimizer, stand_ins, args, kwargs)
-        with torch.no_grad():
-            for p, x, key, turn, _ in stand_ins:
-                key = step_key(extend_key(key, rounding.DRIVER), turn)
-                round_part(x, local(p).dtype, key, local(p))
-        torch.autograd.graph.increment_version([s.p for s in stand_ins])
+        loss = optimizer._inner_step(*args, **kwargs)
+        is_taken = True
         return loss
     finally:
-        for stand_in in stand_ins:
-            _return_state(optimizer, stand_in)
-
-
-def _inner_step(
-    optimizer: Any, stand_ins: list[StandIn], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    """Take the inner step; Adam's by its fused kernel, where nobody chose one.
-
-    On a CPU that takes a fifth of the time and no further memory.
-    """
-    chosen = []
-    if optimizer._bare is not None and isinstance(optimizer, torch.optim.Adam) and stand_ins:
-        groups = optimizer.param_groups
-        parts = [p for group in groups for p in group["params"]]
-        if all(p.dtype == torch.float32 and p.device.type == "cpu" for p in parts):
-            chosen = [g for g in groups if g["fused"] is None and g["foreach"] is None]
-    try:
-        for group in chosen:
-            group["fused"] = True
-        return optimizer._inner_step(*args, **kwargs)
-    finally:
-        for group in chosen:
-            group["fused"] = None
+        with torch.no_grad():
+            _finish(optimizer, stand_ins, is_taken)
 
 
 def _evaluate_again(closure: Callable[[], Any], stand_ins: list[StandIn]) -> Any:
@@ -317,41 +321,45 @@ def _stand_in(optimizer: Any, p: Tensor, settings: Settings, workspace: Workspac
         halves = {n: v for n, v in values.items() if isinstance(v, Tensor) and is_half(v.dtype)}
         # copies that are not rounded back are the states from now on
         wide = {
-            name: workspace.widened(half) if _is_rounded(optimizer, p, half) else half.float()
+            name: workspace.widened(half) if buckets.is_narrow(optimizer, p, half) else half.float()
             for name, half in halves.items()
         }
         optimizer.state[x] = {**values, **wide}
-    turn = int(optimizer._orbits[p]["step"])
-    return StandIn(p, x, optimizer._key_of(p, settings), turn, halves)
+    return StandIn(p, x, _rounding_key(optimizer, p, settings), halves)
 
 
-def _is_rounded(optimizer: Any, p: Tensor, value: Tensor) -> bool:
-    """Return whether a state is kept in the states' dtype; a parameter without axes has none."""
-    return optimizer._rounding.state_dtype is not None and p.dim() > 0 and value.shape == p.shape
+def _finish(optimizer: Any, stand_ins: list[StandIn], is_taken: bool) -> None:
+    """Round the stand-ins, if their step was taken, and their states; give these back."""
+    rows: list[RoundedRow] = []
+    for p, x, key, halves in stand_ins:
+        slots = [Slot(local(x).detach(), local(p).detach())] if is_taken else []
+        if x in optimizer.state:
+            optimizer.state[p] = optimizer.state.pop(x)
+            slots += _narrowed(optimizer, p, halves)
+        if slots:
+            rows.append(RoundedRow(slots, place_of(p), key))
+    round_all(rows)
+    if is_taken:
+        torch.autograd.graph.increment_version([s.p for s in stand_ins])
+    sizes = [sum(s.out.numel() for s in slots if s.salt) for slots, *_ in rows]
+    if stand_ins and not any(s.states for s in stand_ins) and max(sizes, default=0) > 1 << 16:
+        rows.clear()
+        slots = []
+        buckets.return_memory()
 
 
-def _return_state(optimizer: Any, stand_in: StandIn) -> None:
-    """Give a parameter its state back; what has its shape is rounded to the states' dtype."""
-    p, x, key, turn, halves = stand_in
-    if x not in optimizer.state:
-        return
-    values = optimizer.state[p] = optimizer.state.pop(x)
-    dtype = optimizer._rounding.state_dtype
-    rounded = {}
-    for name, value in values.items() if isinstance(values, dict) else ():
-        if _is_float32(value) and name != "step" and _is_rounded(optimizer, p, value):
-            own = step_key(extend_key(extend_key(key, STATES), stream_number(name)), turn)
-            old = halves.get(name)
-            if old is not None and old.dtype == dtype:
-                round_part(value, dtype, own, local(old))
-                rounded[name] = old
-            else:
-                rounded[name] = like(p, round_part(value, dtype, own))
-    if rounded:
-        values.update(rounded)
-        if rounded.keys() - halves.keys() and p.numel() > 1 << 16:
-            del value
-            buckets.return_memory()
+def _narrowed(optimizer: Any, p: Tensor, halves: dict[str, Tensor]) -> list[Slot]:
+    """Put states in the states' dtype in the place of float32 ones; return what to round."""
+    values, dtype = optimizer.state[p], optimizer._rounding.state_dtype
+    slots = []
+    for name, value in list(values.items()) if isinstance(values, dict) else ():
+        if _is_float32(value) and name != "step" and buckets.is_narrow(optimizer, p, value):
+            half = halves.get(name)
+            if half is None or half.dtype != dtype:
+                half = torch.empty_like(value, dtype=dtype)
+            values[name] = half
+            slots.append(Slot(local(value).detach(), local(half), salt_of(name)))
+    return slots
 
 
 def restore_dtypes(optimizer: Any, saved: dict[str, Any], keywords: list[dict[str, Any]]) -> None:

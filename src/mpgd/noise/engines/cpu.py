@@ -2,7 +2,7 @@
 
     advance         values of one driver, written or summed, and its next words
     displace        x <- (x - m x) + n of many tensors in one call
-    round_halves    float32 numbers to bfloat16 or float16, stochastically
+    round_rows      float32 numbers to bfloat16 or float16, stochastically
     draw_bits       the hash itself, or numbers in (0, 1)
 
 The kernels get addresses and trust them; `row_of` and the functions here check what they rely on.
@@ -286,25 +286,59 @@ def _kind(driver: Driver) -> int:
 # ---- rounding ------------------------------------------------------------------------------------
 
 
-def round_halves(
-    x: Tensor, dtype: torch.dtype, key: int, offset: int = 0, out: Tensor | None = None
-) -> Tensor:
-    """Return float32 numbers rounded to a half type, as `mpgd.noise.half_rounding.rounded`.
+SLOTS: Final = 4  # tensors that share a hash
+
+
+class Slot(NamedTuple):
+    """A tensor to be rounded.
+
+    Attributes:
+        x: float32, contiguous, on the CPU.
+        out: bfloat16 or float16, contiguous: the result. Autograd is not told.
+        salt: of a state, from its name, below 2^32; 0 of a parameter itself.
+    """
+
+    x: Tensor
+    out: Tensor
+    salt: int = 0
+
+
+def round_rows(rows: Sequence[tuple[Sequence[Slot], int, int]]) -> None:
+    """Round float32 numbers to half types, as `mpgd.noise.half_rounding.rounded`.
 
     Args:
-        x: float32, contiguous, on the CPU.
-        dtype: bfloat16 or float16.
-        key: of this step's random bits.
-        offset: the index of the first element in the whole tensor.
-        out: of ``dtype``, contiguous: write there. Autograd is not told.
+        rows: slots of one size, which share their hashes; the key of this step's random bits; the
+            index of the first element in the whole tensor.
+
+    Examples:
+        >>> x, out = torch.full((4,), 1.001), torch.empty(4, dtype=torch.bfloat16)
+        >>> round_rows([([Slot(x, out)], 7, 0)])
+        >>> set(out.tolist()) <= {1.0, 1.0078125}
+        True
     """
-    _check_memory("x", x, (torch.float32,), x.numel())
-    out = torch.empty_like(x, dtype=dtype) if out is None else out
-    _check_memory("out", out, (dtype,), x.numel())
-    job = native.Rounding(x=x.data_ptr(), out=out.data_ptr(), total=x.numel())
-    job.key, job.offset, job.dtype = key % 2**64, offset, DTYPES[dtype]
+    table, total = [], 0
+    for every, key, offset in rows:
+        count = every[0].x.numel()
+        for first in range(0, len(every), SLOTS):
+            slots = every[first : first + SLOTS]
+            for x, out, _ in slots:
+                _check_memory("x", x, (torch.float32,), count)
+                _check_memory("out", out, (torch.bfloat16, torch.float16), count)
+            fill = [0] * (SLOTS - len(slots))
+            table += [*(s.x.data_ptr() for s in slots), *fill]
+            table += [*(s.out.data_ptr() for s in slots), *fill]
+            table += _pairs([*(s.salt for s in slots), *fill])
+            table += _pairs([*(DTYPES[s.out.dtype] for s in slots), *fill])
+            table += [count, offset, key % 2**64]
+            total += count
+    words = np.array(table, dtype=np.uint64)  # as RoundedRow of kernels.c
+    job = native.Rounding(rows=words.ctypes.data, total=total)
     run(native.kernel("round"), job)
-    return out
+
+
+def _pairs(numbers: list[int]) -> list[int]:
+    """Return numbers of 32 bits, two by two in one of 64."""
+    return [a | b << 32 for a, b in zip(numbers[::2], numbers[1::2], strict=True)]
 
 
 def draw_bits(out: Tensor, key: int, offset: int = 0) -> None:

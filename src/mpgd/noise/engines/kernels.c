@@ -113,12 +113,21 @@ typedef struct {
     u32 uniform, unused;
 } Bits;
 
+enum { SLOTS = 4 };
+
+/* A tensor to be rounded, and its states, by one hash an element. */
 typedef struct {
-    const float *x;
-    u16 *out;
+    const float *x[SLOTS];
+    u16 *out[SLOTS];      /* NULL where there is nothing any more */
+    u32 salts[SLOTS];     /* 0 of the tensor itself; of a state, from its name */
+    u32 dtypes[SLOTS];
+    int64_t length;
+    u64 offset, key;      /* of the first element; of the step */
+} RoundedRow;
+
+typedef struct {
+    const RoundedRow *rows;
     int64_t total, part, next;
-    u64 offset, key;
-    u32 dtype, unused;
 } Rounding;
 
 /* ---- the hash: counter_hash.py ------------------------------------------------------------------- */
@@ -242,6 +251,12 @@ INLINE u16 round_stochastically(u32 bits, u32 random, int is_bfloat) {
     return k < (is_bfloat ? 0x7F80u : 0x7C00u) ? (u16)(k | (bits >> 16 & 0x8000)) : nearest;
 }
 
+/* 31 random bits of a state, from its salt and the folded hash; without a salt, those of a parameter. */
+INLINE u32 state_bits(u32 random, u32 salt) {
+    u32 w = (random ^ salt) * 0x7FEB352Du;
+    return salt ? ((w ^ (w >> 15)) * 0x846CA68Bu) >> 1 : random;
+}
+
 INLINE void prefetch(const void *start, size_t line) {
     __builtin_prefetch((const void *)((uintptr_t)start + LINE * line)); /* it need not exist */
 }
@@ -262,9 +277,9 @@ typedef struct {
     void (*advance)(u32 *words, void *y, int how, int wide, Run run, const Driver *d);
     void (*displace_both)(u32 *words_m, u32 *words_n, float *y, Run of_m, Run of_n, const Driver d[2]);
     void (*normals)(void *y, int how, int wide, Run run, const Driver *d);
-    void (*random_bits)(u32 *out, Run run);
+    void (*random_bits)(u32 *out, u32 *folded, Run run);
     void (*unpack)(const u16 *x, float *out, size_t n, int is_bfloat);
-    void (*pack)(const float *x, u16 *out, const u32 *random, size_t n, int is_bfloat);
+    void (*pack)(const float *x, u16 *out, const u32 *random, u32 salt, size_t n, int is_bfloat);
     void (*apply_difference)(void *y, const void *value, const void *twin, int how, int wide, size_t n);
 } Instructions;
 
@@ -337,11 +352,14 @@ static void apply_stables(void *y, int how, int wide, Run run, const Driver *d) 
     for (size_t i = 0; i < run.n; i++) apply_one(y, how, wide, i, value[i]);
 }
 
-/* 31 random bits for each element. */
-static void draw_random_bits(u32 *out, Run run) {
+/* 31 random bits for each element, and the two halves of its hash folded into one. */
+static void draw_random_bits(u32 *out, u32 *folded, Run run) {
     size_t done = in_lanes(run);
-    if (done) cpu->random_bits(out, shortened(run, done));
-    for (size_t i = done; i < run.n; i++) out[i] = (u32)(hash_element(run.first + i, run.key, 0) >> 33);
+    if (done) cpu->random_bits(out, folded, shortened(run, done));
+    for (size_t i = done; i < run.n; i++) {
+        u64 h = hash_element(run.first + i, run.key, 0);
+        out[i] = (u32)(h >> 33), folded[i] = (u32)(h ^ (h >> 32));
+    }
 }
 
 /* ---- a block of a row ---------------------------------------------------------------------------- */
@@ -397,11 +415,11 @@ static void displace(void *y, int wide, const Block *b, const Displacement *job)
 static void displace_halves(u16 *x, const Block *b, const Displacement *job) {
     int is_bfloat = job->dtype == BFLOAT16;
     float y[BLOCK];
-    u32 random[BLOCK];
+    u32 random[BLOCK], folded[BLOCK];
     cpu->unpack(x, y, b->n, is_bfloat);
     displace(y, 0, b, job);
-    if (job->rounding) draw_random_bits(random, run_of(b, ROUNDING));
-    cpu->pack(y, x, job->rounding ? random : NULL, b->n, is_bfloat);
+    if (job->rounding) draw_random_bits(random, folded, run_of(b, ROUNDING));
+    cpu->pack(y, x, job->rounding ? random : NULL, 0, b->n, is_bfloat);
 }
 
 static void displace_block(Block *b, const Displacement *job) {
@@ -470,16 +488,25 @@ void mpgd_values(Values *job) {
     }
 }
 
-/* Write float32 numbers as halves, rounded stochastically. */
+/* Write a block of a tensor and of its states as halves, rounded stochastically. */
+static void round_block(const RoundedRow *row, int64_t at, size_t n) {
+    u32 random[BLOCK], folded[BLOCK];
+    draw_random_bits(random, folded, (Run){n, row->offset + (u64)at, row->key, NULL});
+    for (int k = 0; k < SLOTS && row->out[k]; k++) {
+        u32 salt = row->salts[k];
+        cpu->pack(row->x[k] + at, row->out[k] + at, salt ? folded : random, salt, n, row->dtypes[k] == BFLOAT16);
+    }
+}
+
 void mpgd_round(Rounding *job) {
-    int64_t at, last;
-    u32 random[BLOCK];
-    while (take_part(&job->next, job->part, job->total, &at, &last))
-        for (; at < last; at += BLOCK) {
-            size_t n = (size_t)smaller(last - at, BLOCK);
-            draw_random_bits(random, (Run){n, job->offset + (u64)at, job->key, NULL});
-            cpu->pack(job->x + at, job->out + at, random, n, job->dtype == BFLOAT16);
+    int64_t first, last;
+    while (take_part(&job->next, job->part, job->total, &first, &last)) {
+        const RoundedRow *row = job->rows;
+        for (int64_t before = 0; before < last; before += row++->length) {
+            int64_t at = larger(first - before, 0), end = smaller(last - before, row->length);
+            for (; at < end; at += BLOCK) round_block(row, at, (size_t)smaller(end - at, BLOCK));
         }
+    }
 }
 
 /* Write the hashes of elements, or numbers in (0, 1) made of their upper 52 bits. */

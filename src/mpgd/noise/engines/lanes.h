@@ -380,11 +380,12 @@ KERNEL void NAMED(normals)(void *y, int how, int wide, Run run, const Driver *d)
     }
 }
 
-KERNEL void NAMED(random_bits)(u32 *out, Run run) {
+KERNEL void NAMED(random_bits)(u32 *out, u32 *folded, Run run) {
     for (size_t i = 0; i < run.n; i += LANES) {
         V low, upper;
         NAMED(hash)((V){COUNTED} + (u32)i, run, (V){0}, &low, &upper);
         NAMED(store)(out + i, upper >> 1);
+        NAMED(store)(folded + i, low ^ upper);
     }
 }
 
@@ -397,13 +398,27 @@ KERNEL void NAMED(unpack)(const u16 *restrict x, float *restrict out, size_t n, 
         for (size_t i = 0; i < n; i++) out[i] = from_float16(x[i]);
 }
 
+/* Infinity, NaN and what rounds to infinity are rare: a block that has one is done again. */
+LANE void NAMED(pack_bfloats)(const float *restrict x, u16 *restrict out, const u32 *restrict random, u32 salt,
+                              size_t n) {
+    u32 rare = 0;
+    for (size_t i = 0; i < n; i++) {
+        u32 carried = bits_of(x[i]) + (state_bits(random[i], salt) >> 15);
+        rare |= (u32)((carried & MAGNITUDE) >= 0x7F800000);
+        out[i] = (u16)(carried >> 16);
+    }
+    for (size_t i = 0; rare && i < n; i++)
+        out[i] = round_stochastically(bits_of(x[i]), state_bits(random[i], salt), 1);
+}
+
 /* Without random bits, round to nearest. */
-KERNEL void NAMED(pack)(const float *restrict x, u16 *restrict out, const u32 *restrict random, size_t n,
-                        int is_bfloat) {
-    if (random && is_bfloat)
-        for (size_t i = 0; i < n; i++) out[i] = round_stochastically(bits_of(x[i]), random[i], 1);
+KERNEL void NAMED(pack)(const float *restrict x, u16 *restrict out, const u32 *restrict random, u32 salt,
+                        size_t n, int is_bfloat) {
+    if (random && is_bfloat && salt) NAMED(pack_bfloats)(x, out, random, salt, n);
+    else if (random && is_bfloat) NAMED(pack_bfloats)(x, out, random, 0, n);
     else if (random)
-        for (size_t i = 0; i < n; i++) out[i] = round_stochastically(bits_of(x[i]), random[i], 0);
+        for (size_t i = 0; i < n; i++)
+            out[i] = round_stochastically(bits_of(x[i]), state_bits(random[i], salt), 0);
     else if (is_bfloat)
         for (size_t i = 0; i < n; i++) out[i] = round_to_nearest(bits_of(x[i]), 1);
     else

@@ -66,15 +66,7 @@ class Values(ctypes.Structure):
 class Rounding(ctypes.Structure):
     """``Rounding`` of kernels.c."""
 
-    _fields_ = (
-        ("x", _address),
-        ("out", _address),
-        *_PARTS,
-        ("offset", _u64),
-        ("key", _u64),
-        ("dtype", _u32),
-        ("unused", _u32),
-    )
+    _fields_ = (("rows", _address), *_PARTS)
 
 
 class Bits(ctypes.Structure):
