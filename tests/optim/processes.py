@@ -336,12 +336,18 @@ def rounded_ends(kind: str, place: Callable[[Tensor, int], Tensor]) -> list[Tens
 
     ``place`` puts a tensor where its parts are to be, cut along an axis.
     """
+    dtypes = (None, torch.bfloat16) if kind == "adamw" else (None,)
+    return [x for states in dtypes for x in _rounded_ends(kind, place, states)]
+
+
+def _rounded_ends(
+    kind: str, place: Callable[[Tensor, int], Tensor], states: torch.dtype | None
+) -> list[Tensor]:
     generator, axes = torch.Generator().manual_seed(0), (0, 1, 0)
     shapes = ((7, 5), (4, 6), (1,))
     whole = [torch.randn(shape, generator=generator).bfloat16() for shape in shapes]
     params = [nn.Parameter(place(x, axis)) for x, axis in zip(whole, axes, strict=True)]
     optimizer: Any = make_optimizer(kind, params)
-    states = torch.bfloat16 if kind == "adamw" else None
     optimizer = mpgd.stochastic_rounding(optimizer, state_dtype=states)
     for k in range(4):
         for p, axis in zip(params, axes, strict=True):
@@ -351,7 +357,9 @@ def rounded_ends(kind: str, place: Callable[[Tensor, int], Tensor]) -> list[Tens
     wide = place(torch.linspace(1.0, 2.0, 35).view(7, 5), 0)
     drawn = mpgd.counter.normal(wide, seed=1, step=2)
     rounded = mpgd.optim.stochastic_round(wide, torch.bfloat16, seed=1, step=2)
-    moments = [x for p in params for x in optimizer.state[p].values() if x.dtype == states]
+    wanted = states or torch.float32
+    every = [(p, x) for p in params for x in optimizer.state[p].values()]
+    moments = [x for p, x in every if x.dtype == wanted and x.shape == p.shape]
     mpgd.add_normal_(params, seed=3, scale=0.1)
     with mpgd.shifted(params, seed=4, scale=0.1):
         moved = [p.detach().clone() for p in params]
