@@ -24,7 +24,7 @@ GPU_RUN := $(if $(wildcard /dev/nvidia0 /dev/kfd),,TRITON_INTERPRET=1)
 TEST_WORKERS ?= 2
 WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 
-.PHONY: reproduce lab test lint coverage data read-only sweeps generic without-kernels sanitize aarch64 gpu jax \
+.PHONY: reproduce lab test lint coverage data read-only sweeps generic without-kernels sanitize aarch64 clang gpu jax \
 	clients notebooks kernels lowest pythons bench docs clean
 
 reproduce: $(KERNELS)
@@ -97,8 +97,8 @@ without-kernels: $(INSTALLED)
 	MPGD_NO_SKIPS= $(LEG) -p tests.without_kernels $(REPRESENTATIVE) tests/noise/test_kernels.py \
 		tests/noise/test_displacement.py tests/limits/test_variation.py -k "not million"
 
-# Random calls of the C files with sanitizers, and on another CPU, under qemu.
-sanitize aarch64: $(INSTALLED)
+# Random calls of the C files with sanitizers, on another CPU under qemu, and by another compiler.
+sanitize aarch64 clang: $(INSTALLED)
 	$(BIN)/python -m tools.check_kernels $@
 
 # Triton on the GPU, or interpreted on the CPU; it comes without its dependencies, after torch.

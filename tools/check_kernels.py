@@ -1,7 +1,8 @@
-"""Check the C files with sanitizers, or on another CPU: random calls of every function.
+"""Check the C files with sanitizers, on another CPU or by another compiler: random calls.
 
     python -m tools.check_kernels sanitize      addresses and undefined behaviour
     python -m tools.check_kernels aarch64       the same digest as here, under qemu
+    python -m tools.check_kernels clang         the same digest as here, by another compiler
 
 `tests/c` has the programs. What is missing is named, with the packages of Debian that have it.
 """
@@ -56,22 +57,39 @@ def sanitize(folder: Path) -> None:
 
 def aarch64(folder: Path) -> None:
     """Compare the digests of random calls on this CPU with those under qemu."""
-    missing = {tool: packages for tool, packages in CROSS.items() if not shutil.which(tool)}
-    if missing:
-        packages = " ".join(missing.values())
-        raise SystemExit(f"{' and '.join(missing)} not found: apt-get install {packages}")
+    _refuse_missing(CROSS)
     compiler, emulator = CROSS
     for name, flags in PROGRAMS.items():
         here = output(build(compiler_here(), name, flags, folder))
         there = output(emulator, build([compiler, "-static"], name, flags, folder))
-        if here != there:
-            raise SystemExit(f"{name}: {here} here, {there} on aarch64")
-        print(f"{name}: {here}, the same on aarch64", flush=True)
+        _compare(name, here, there, "on aarch64")
+
+
+def clang(folder: Path) -> None:
+    """Compare the digests of files with promised bits, as gcc and as clang compile them."""
+    _refuse_missing({"gcc": "gcc", "clang": "clang"})
+    for name, flags in PROGRAMS.items():
+        if flags == EXACT:
+            here, there = (output(build([each], name, flags, folder)) for each in ("gcc", "clang"))
+            _compare(name, here, there, "by clang")
+
+
+def _refuse_missing(tools: dict[str, str]) -> None:
+    missing = {tool: packages for tool, packages in tools.items() if not shutil.which(tool)}
+    if missing:
+        packages = " ".join(missing.values())
+        raise SystemExit(f"{' and '.join(missing)} not found: apt-get install {packages}")
+
+
+def _compare(name: str, here: str, there: str, where: str) -> None:
+    if here != there:
+        raise SystemExit(f"{name}: {here} here, {there} {where}")
+    print(f"{name}: {here}, the same {where}", flush=True)
 
 
 def main(wish: str) -> None:
     """Run one of the checks."""
-    checks = {"sanitize": sanitize, "aarch64": aarch64}
+    checks = {"sanitize": sanitize, "aarch64": aarch64, "clang": clang}
     if wish not in checks:
         raise SystemExit(f"the check must be one of {', '.join(checks)}, got {wish!r}")
     with tempfile.TemporaryDirectory() as folder:

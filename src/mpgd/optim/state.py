@@ -64,7 +64,7 @@ def is_complete(group: Group, settings: Settings, states: MutableMapping[Tensor,
     """Return whether every parameter of a group has the entries that the settings ask for."""
     first, others = needed_entries(settings, True), needed_entries(settings, False)
     for place, p in enumerate(group["params"]):
-        if settings.needs_state(local(p).dtype):
+        if settings.is_perturbed or settings.needs_state(local(p).dtype):
             state = states.get(p, {})
             if any([name not in state for name in (others if place else first)]):
                 return False

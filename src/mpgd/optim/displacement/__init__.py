@@ -64,11 +64,12 @@ def displace(targets: Sequence[Target], settings: Settings, eta: float, m: float
             launch(lines, dtype, device, settings, scales, shared)
         elif lines:
             cpu.displace(lines, dtype, *_terms(settings, scales, shared), twins=settings.twins)
-        for target, row in zip(some, rows, strict=True):
-            if row is None:
-                reference.displace(target, settings, scales, shared)
-            else:
-                increment_version(target.x)  # autograd saw nothing of it
+        pairs = list(zip(some, rows, strict=True))
+        for target in [target for target, row in pairs if row is None]:
+            reference.displace(target, settings, scales, shared)
+        if lines:
+            # autograd saw nothing of it
+            increment_version([target.x for target, row in pairs if row is not None])
 
 
 @lru_cache(maxsize=256)
