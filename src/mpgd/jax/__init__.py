@@ -17,6 +17,7 @@ except ImportError as error:
         f'mpgd.jax needs jax and optax, but {error}; install them with: pip install "mpgd[jax]"'
     ) from error
 
+from mpgd.jax import stable as stable
 from mpgd.jax.elements import element_index as element_index
 from mpgd.jax.perturbation import PerturbationState as PerturbationState
 from mpgd.jax.round_updates import stochastic_round as stochastic_round
@@ -36,5 +37,6 @@ __all__ = [
     "mpgd",
     "noise",
     "perturb",
+    "stable",
     "stochastic_round",
 ]

@@ -28,7 +28,7 @@ from mpgd.stable.standard import BAND, location, skew_shift
 INSIDE = 1e-7  # distance to the end of a range at which a one-sided derivative is taken
 SERIES_UP_TO = 1e-3  # of y in units of the radius in which the series is geometric
 TERMS = 7
-NEAR = 0.003  # |alpha - 1| below which derivatives are interpolated; 1/(alpha - 1)^2 loses digits
+NEAR = 0.005  # |alpha - 1| below which derivatives are interpolated; 1/(alpha - 1)^2 loses digits
 STENCIL = NEAR * np.array([-2.0, -1.5, -1.0, 1.0, 1.5, 2.0])
 
 
@@ -64,9 +64,8 @@ def gradient(function: str, arguments: Sequence[ArrayLike], parametrization: str
                 -of_x,
                 -of_x * (z + moved[2]) - (1.0 / c if function == "logpdf" else 0.0),
             ]
-        shape = x[where].shape
         for k, row in enumerate(rows):
-            out[k][where] = row.reshape(shape)
+            out[k, where] = row.reshape(x[where].shape)
     return out
 
 
