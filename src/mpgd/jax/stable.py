@@ -183,9 +183,7 @@ def _checked(arguments: Any) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
     x, *parameters = (np.asarray(value, np.float64) for value in arguments)
     inside = [RANGES[name][1](p) for name, p in zip(NAMES, parameters, strict=True)]
     valid = np.logical_and.reduce(inside)
-    filled = [
-        np.where(valid, p, DEFAULTS[name]) for name, p in zip(NAMES, parameters, strict=True)
-    ]
+    filled = [np.where(valid, p, DEFAULTS[name]) for name, p in zip(NAMES, parameters, strict=True)]
     return x, filled, valid
 
 
