@@ -168,7 +168,8 @@ def _no_second(function: str, parametrization: str, primals: Any, tangents: Any)
 
 def _on_host(function: str, parametrization: str, *arguments: Any) -> np.ndarray:
     x, parameters, valid = _checked(arguments)
-    values = getattr(StableLaw(*parameters, parametrization), function)(x)
+    law = StableLaw(*parameters, parametrization=parametrization)
+    values = getattr(law, function)(x)
     return np.where(valid, values, np.nan).astype(np.asarray(arguments[0]).dtype)
 
 

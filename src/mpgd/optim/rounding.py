@@ -94,8 +94,7 @@ def round_all(rows: list[RoundedRow]) -> None:
         if is_direct and all(s.x.is_contiguous() and s.out.is_contiguous() for s in slots):
             direct.append((slots, key, (place.offset or 0) + first))
             continue
-        index = place.index(device, slice(first, first + slots[0].x.numel()))
-        assert index is not None
+        index = place.part_index(device, slice(first, first + slots[0].x.numel()))
         h = hash_elements(index, key)
         for x, out, salt in slots:
             out.copy_(rounding.rounded(x.reshape(-1), h, out.dtype, salt).view(out.shape))

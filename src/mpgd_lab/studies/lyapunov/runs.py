@@ -34,7 +34,7 @@ def tasks(protocol: str, seeds: Sequence[int]) -> list[Run]:
 
 def sources(run: Run) -> tuple[Source, ...]:
     """Return the data sets of a run."""
-    return (AIRFOIL,) * (run.hyperparameters["data"] == "airfoil")
+    return (AIRFOIL,) if run.hyperparameters["data"] == "airfoil" else ()
 
 
 def select_runs(context: Context) -> list[Run]:
