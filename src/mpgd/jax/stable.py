@@ -167,8 +167,8 @@ def _no_second(function: str, parametrization: str, primals: Any, tangents: Any)
 
 
 def _on_host(function: str, parametrization: str, *arguments: Any) -> np.ndarray:
-    x, parameters, valid = _checked(arguments)
-    law = StableLaw(*parameters, parametrization=parametrization)
+    x, (alpha, beta, loc, scale), valid = _checked(arguments)
+    law = StableLaw(alpha, beta, loc, scale, parametrization)
     values = getattr(law, function)(x)
     return np.where(valid, values, np.nan).astype(np.asarray(arguments[0]).dtype)
 
