@@ -1,6 +1,6 @@
 """Telegraph and phase noise: their laws, their words on every engine, and wrong arguments.
 
-Lengths are counted over 10^8 visits in `benchmarks.visits`; here over fewer.
+Lengths are counted over 10^8 visits in `benchmarks.phases`; here over fewer.
 """
 
 from __future__ import annotations
