@@ -1,8 +1,10 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
 
-from mpgd import ChaoticNoise, FastSlow, StableLaw
+from mpgd import ChaoticNoise, FastSlow, MarcusSDE, StableLaw
 from mpgd.limits import Diagonal, holder_distance
 from mpgd.limits.coefficients import takes_m
 
@@ -55,6 +57,27 @@ def test_what_does_not_converge_is_refused() -> None:
     swinging = FastSlow(torch.neg, [(lambda x, m: np.sin(m) * x, NOISE)])
     with pytest.raises(ValueError, match=r"couplings\[0\] must converge as m grows"):
         swinging.limit(at=[1.0])
+
+
+def test_solutions_with_near_coefficients_are_near() -> None:
+    """Equation (18): on one noise, the path with b_n tends to the path with b, at the rate 1/n."""
+    limit = changing().limit(drift=torch.neg, couplings=[torch.cos, Diagonal(-0.1), 0.3])
+
+    def distance(n: float) -> float:
+        near = MarcusSDE(
+            lambda x: -x * (1.0 + 1.0 / n),
+            [
+                (coupling if k else lambda x: torch.cos(x) + 2.0 / n, law)
+                for k, (coupling, law) in enumerate(limit.couplings)
+            ],
+        )
+        paths = [sde.solve(1.0, steps=100, paths=20, seed=4).x for sde in (near, limit)]
+        return float((paths[0] - paths[1]).abs().max())
+
+    found = [distance(n) for n in (1e2, 1e3, 1e4)]
+    assert found[0] > 1e-3  # b_n and b do differ
+    for near, nearer in pairwise(found):
+        assert nearer == pytest.approx(near / 10.0, rel=0.2)
 
 
 def test_which_functions_take_m() -> None:

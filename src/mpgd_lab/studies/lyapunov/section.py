@@ -18,9 +18,11 @@ from mpgd_lab.studies.lyapunov.runs import ETAS, tasks
 CLAIM: Final = "Section 5: descent with large steps is chaotic"
 HEADS: Final = ("problem", "step size", "exponent a step", "above 0", "left the numbers", "verdict")
 DIGITS: Final = 4
+RESOLUTION: Final = 1e-4  # an exponent nearer to 0 counts as 0: the sign of rounding is no result
 RULE: Final = (
     f"{statistics.RULE} Here it is no difference of two schemes but the largest Lyapunov exponent "
-    "of descent, which is claimed to be above 0; runs that left the finite numbers are left out."
+    "of descent, which is claimed to be above 0; runs that left the finite numbers are left out. "
+    f"An exponent within {RESOLUTION:g} of 0 counts as 0, which was set after the valley's runs."
 )
 Exponents = Mapping[tuple[str, float], np.ndarray]
 
@@ -31,7 +33,8 @@ def exponents(records: Sequence[Record]) -> Exponents:
     groups: dict[tuple[str, float], list[float]] = {}
     for record in records_of(records, tasks("own", seeds)):
         h = record.run.hyperparameters
-        groups.setdefault((h["data"], h["eta"]), []).append(record.metrics["exponent"])
+        x = record.metrics["exponent"]
+        groups.setdefault((h["data"], h["eta"]), []).append(0.0 if abs(x) < RESOLUTION else x)
     if not groups:
         raise IncompleteError("no run as this version makes them")
     return {place: np.array(values, dtype=np.float64) for place, values in groups.items()}

@@ -55,3 +55,9 @@ def test_orbits_that_left_the_numbers_are_not_judged() -> None:
     from mpgd_lab.studies.lyapunov.section import exponents
 
     assert {one.word for one in judged(exponents(few)).values()} == {"undecided"}
+
+
+def test_exponents_that_are_zero_to_rounding_are_undecided() -> None:
+    records = [replace(one, metrics={"exponent": 1e-12}) for one in made(0.1)]
+    (found,) = (block for block in blocks(records) if isinstance(block, Findings))
+    assert {one.word for one in found.items} == {"undecided"}
