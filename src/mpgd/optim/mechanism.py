@@ -324,6 +324,10 @@ class Perturbed(ABC):
         self._inner.__setstate__(self, state)
         if "_orbits" in state:  # a copy or a pickle; torch's load comes here with less
             self._renew()
+            # the copies in `state` are the drivers again: a compiled step does not look there
+            entries.adopt_foreign(self)
+            self._unshown = list(self._orbits)
+            entries.show(self, stepped=False)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if type(self) is CLASSES.get(self._inner):
