@@ -6,8 +6,10 @@ always; MPGD's and SGD's are.
 
 from __future__ import annotations
 
+import pickle
 import shutil
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -17,9 +19,9 @@ from torch._dynamo.backends.debugging import aot_eager
 
 from mpgd import MPGD, GaussianNoise, StableNoise, perturb
 from mpgd.optim.displacement.traced import displace_group
-from tests.optim.checkpoints import SHARED, drivers_state
+from tests.optim.checkpoints import SHARED, drivers_state, prefix_of
 from tests.optim.descents import parameters
-from tests.optim.workers import make_optimizer, same_bits, set_gradients, snapshot
+from tests.optim.workers import make_optimizer, run, same_bits, set_gradients, snapshot
 
 # what torch.compile imports uses torch's own deprecated functions
 pytestmark = [
@@ -153,6 +155,19 @@ def test_what_changes_after_compiling_is_followed() -> None:
         plain.step()
         step()
         assert same_bits(snapshot(plain), snapshot(other)), change
+
+
+@pytest.mark.parametrize("kind", ["mpgd", "adamw"])
+@pytest.mark.parametrize("copy", [deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_a_copy_whose_first_step_is_compiled_goes_on(kind: str, copy: Any) -> None:
+    """`state` and the drivers beside it are copied apart: the compiled step must advance both."""
+    source = make_optimizer(kind, parameters([24, 5]))
+    run(source, 2)
+    plain, other = copy(source), copy(source)
+    run_both(plain, other, compiled(other, []), range(2, 5))
+    assert same_bits(drivers_state(plain), drivers_state(other))
+    first = other.param_groups[0]["params"][0]
+    assert int(other.state[first][prefix_of(kind) + "step"]) == 5
 
 
 def test_a_wrong_setting_is_refused_before_anything_moves() -> None:

@@ -337,6 +337,10 @@ class Perturbed(ABC):
         self._inner.__setstate__(self, state)
         if "_orbits" in state:  # a copy or a pickle; torch's load comes here with less
             self._renew()
+            # the copies in `state` are the drivers again: a compiled step does not look there
+            entries.adopt_foreign(self)
+            self._unshown = list(self._orbits)
+            entries.show(self, stepped=False)
 
     @contextmanager
     def _without_hooks(self, *names: str) -> Iterator[list[list[Any]]]:
