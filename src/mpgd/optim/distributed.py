@@ -92,7 +92,9 @@ def is_sharded(tensor: Tensor) -> bool:
 
 def local(tensor: Tensor) -> Tensor:
     """Return the local part of a tensor, with complex numbers as pairs; it shares memory."""
-    part: Tensor = tensor.to_local() if is_sharded(tensor) else tensor  # type: ignore[attr-defined]
+    # the types first: a step asks this seven times of each parameter
+    is_plain = type(tensor) in (Tensor, nn.Parameter) or not is_sharded(tensor)
+    part: Tensor = tensor if is_plain else tensor.to_local()  # type: ignore[attr-defined]
     return torch.view_as_real(part.resolve_conj()) if part.is_complex() else part
 
 
