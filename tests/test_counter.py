@@ -101,8 +101,10 @@ def test_numbers_are_written_and_added_in_place(dtype: torch.dtype) -> None:
     assert same_bits(
         counter.bits(x, **place, out=torch.empty(30, 5).long()), counter.bits(x, **place)
     )
-    strided = torch.empty(5, 30, dtype=torch.float64).t()
-    assert torch.equal(counter.uniform(x, **place, out=strided), counter.uniform(x, **place))
+    for draw in (counter.uniform, partial(counter.stable, alpha=1.5)):
+        for out in (torch.empty(30, 5).double(), torch.empty(5, 30, dtype=torch.float64).t()):
+            assert draw(x, **place, out=out) is out
+            assert torch.equal(out, draw(x, **place))
 
 
 def test_an_out_that_does_not_fit_is_refused() -> None:

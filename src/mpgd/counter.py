@@ -29,7 +29,7 @@ from mpgd.noise import StableNoise
 from mpgd.noise import counter_hash as counter
 from mpgd.noise.engines import cpu, use_cpu_kernels
 from mpgd.noise.half_rounding import is_half
-from mpgd.noise.memoryless import integers, normal_driver
+from mpgd.noise.memoryless import integers, normal_driver, stable_driver
 from mpgd.optim.distributed import Place, like, local, ordinals_of, place_of
 from mpgd.parameters import check_finite, check_integer, check_seed
 
@@ -111,26 +111,36 @@ def stable(
     seed: int,
     step: int,
     tensor: int = 0,
+    out: Tensor | None = None,
 ) -> Tensor:
     """Return a number of the stable law for every element of ``x``, float64.
 
     It is that of `mpgd.StableNoise`: scale 1 and location 0 in the parametrization S1.
 
     Args:
-        x: as in `bits`, like ``seed``, ``step`` and ``tensor``.
+        x: as in `bits`, like the other arguments.
         alpha: the index, above 1 and at most 2.
         beta: the skewness.
         seed: a non-negative integer.
         step: the number of the draw.
         tensor: tells tensors apart.
+        out: write there.
 
     Examples:
         >>> stable(torch.empty(100_000), 1.5, seed=1, step=0).abs().max() > 100
         tensor(True)
     """
-    index = _index(place_of(x), local(x).device)
-    key = counter.step_key(_key(seed, tensor), check_integer("step", step, 0))
-    return like(x, StableNoise(alpha, beta).draw(index, key))
+    noise, key, step = StableNoise(alpha, beta), _key(seed, tensor), check_integer("step", step, 0)
+    place, device = place_of(x), local(x).device
+    target = None if out is None else _checked(out, x, torch.float64)
+    if place.offset is not None and use_cpu_kernels(None, device):
+        is_direct = target is not None and target.is_contiguous()
+        part = target if is_direct else torch.empty(place.shape, dtype=torch.float64, device=device)
+        assert part is not None
+        cpu.advance(stable_driver(alpha, beta), None, part, key, step, offset=place.offset)
+    else:
+        part = noise.draw(_index(place, device), counter.step_key(key, step))
+    return _given(x, part, target, out)
 
 
 def add_(x: Tensor, scale: float, *, seed: int, step: int, tensor: int = 0) -> Tensor:
