@@ -89,7 +89,7 @@ def _net(run: Run, rng: np.random.Generator) -> Made:
     """Return metrics of a net of any experiment, and curves that end there."""
     names = ("test_rmse", "gap", "released_gap", "test_loss", "trace")
     metrics = {name: abs(rng.normal(0.4, 0.05)) for name in names}
-    percent = ("test_accuracy", "val_accuracy", "accuracy_gap")
+    percent = ("test_accuracy", "val_accuracy", "accuracy_gap", "augmented_gap")
     metrics |= {name: rng.normal(70, 9) for name in percent}
     metrics |= {"training_seconds": 9.0, "cpu_seconds": 8.0}
     rising = np.linspace(10, 70, 6) + rng.normal(size=6)
@@ -172,5 +172,6 @@ MAKERS = {
     "escape": _escape,
     "compare": _compare,
     "levels": _levels,
+    "lyapunov": lambda run, rng: ({"exponent": rng.normal(-0.1, 0.05)}, {}),
     "steps": lambda run, rng: (_net(run, rng)[0] | {"diverged": 0}, {}),
 }

@@ -135,7 +135,7 @@ def test_an_empty_store_names_the_command_of_every_part(tmp_path: Path) -> None:
     assert written.missing == tuple(PARTS)
     page = written.file.read_text()
     assert all(f"mpgd reproduce {name}" in page for name in PARTS)
-    assert page.count("--data DIR</code>") == 8  # the studies of real data
+    assert page.count("--data DIR</code>") == 10  # the studies of real data
     assert 'href="#files"' not in page
     assert "No claim has been tested yet" in page
 

@@ -90,13 +90,16 @@ def _over_settings(groups: ByProtocol) -> Iterator[Block]:
         for measure in measures(protocol):
             schemes = {name: by_seed(each, measure.metric) for name, each in by_scheme(own).items()}
             mpgd = [values for name, values in schemes.items() if name.startswith("mpgd")]
-            seeds = sorted(set.intersection(*map(set, mpgd), set(schemes["gd"])))
+            seeds = sorted(set.intersection(set(schemes.get("gd", ())), *map(set, mpgd)))
+            if not mpgd or len(seeds) < 2:
+                continue
             each = [[values[s] - schemes["gd"][s] for values in mpgd] for s in seeds]
             middle = interval(np.nanmedian(each, axis=1))
             setting = [PROTOCOLS[protocol], measure.noun, str(len(mpgd)), str(len(seeds))]
             rows.append([*setting, middle.text(measure.digits)])
     heads = ("setting", "measure", "rows of MPGD", "seeds", "median over rows − descent")
-    yield table(POOLED_ROWS, heads, rows)
+    if rows:
+        yield table(POOLED_ROWS, heads, rows)
 
 
 def _measure(k: int) -> dict[str, Measure]:
