@@ -85,6 +85,15 @@ def in_a_process(case: str) -> dict[str, float]:
     return measured
 
 
+def together(rounds: int) -> dict[str, float]:
+    """Return each case's time over that of rounding to nearest, taking turns in one process."""
+    torch.set_num_threads(1)
+    cases = {case: made(case, 8, SIZE) for case in (NEAREST, FUSED, WIDE, NARROW)}
+    steps = range(2 + rounds)  # the first two make states and memory
+    seconds = [{c: take_step(c, *each) for c, each in cases.items()} for _ in steps][2:]
+    return {c: statistics.median(s[c] / s[NEAREST] for s in seconds) for c in cases}
+
+
 def halves(rounds: int) -> Table:
     """Return the table of all cases."""
     results = [{case: in_a_process(case) for case in CASES} for _ in range(max(2, rounds // 5))]
@@ -112,7 +121,9 @@ TABLES: Final = [halves]
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
+    if sys.argv[1:] == ["together"]:
+        print(json.dumps(together(15), indent=1))
+    elif len(sys.argv) > 1:
         print(json.dumps(measure(sys.argv[1])))
     else:
         print(halves(25).markdown())
