@@ -140,7 +140,7 @@ $(KERNELS): $(INSTALLED) hatch_build.py $(shell find src -name "*.[ch]")
 $(JAX_INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(JAX_VENV)
 	$(JAX_PIP) "$$(grep '^torch==' constraints.txt)"
-	$(JAX_PIP) --editable ".[jax]" orbax-checkpoint pytest pytest-timeout pytest-xdist
+	$(JAX_PIP) --editable ".[jax]" numpyro orbax-checkpoint pytest pytest-timeout pytest-xdist
 	touch $@
 
 $(GPU_INSTALLED): pyproject.toml constraints.txt

@@ -1,12 +1,14 @@
 """Accuracy and speed of `mpgd.stable` beside scipy.stats.levy_stable.
 
-    python -m benchmarks.stable [nolan] [oracle] [speed] [fit] [figures]
+    python -m benchmarks.stable [nolan] [oracle] [speed] [draws] [fit] [figures]
 
 nolan   every quantile and density of Nolan's tables (needs MPGD_DATA, folder stable): the largest
         relative error in the smaller tail, cells above 1e-4 one by one with a 36-digit value, and
         scipy on every n-th cell of the same table
 oracle  500 random (alpha, beta, x) against the inverted characteristic function in 36 digits
 speed   microseconds per value on one law, beside scipy
+draws   10^8 values of the table at four laws: Kolmogorov distance and tail counts down to 1e-7 in
+        standard errors, and nanoseconds per value beside other samplers
 fit     coverage of the 95 % intervals, bias and root mean square at nine laws, samples of 1,000
 figures the two pictures of docs/stable.md
 """
@@ -42,9 +44,17 @@ def main() -> None:
     """Run the parts that are named, or all."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.stable", description=__doc__)
     parts: dict[str, Callable[[argparse.Namespace], Iterator[str]]]
-    parts = {"nolan": nolan, "oracle": oracle, "speed": speed, "fit": fit, "figures": figures}
+    parts = {
+        "nolan": nolan,
+        "oracle": oracle,
+        "speed": speed,
+        "draws": draws,
+        "fit": fit,
+        "figures": figures,
+    }
     parser.add_argument("parts", nargs="*", choices=[*parts, []], default=[])
     parser.add_argument("--count", type=int, default=100, help="samples of a law, for fit")
+    parser.add_argument("--draws", type=int, default=10**8, help="values of a law, for draws")
     parser.add_argument("--points", type=int, default=500, help="points, for oracle")
     parser.add_argument("--scipy", type=int, default=200, help="cells between two of scipy's")
     options = parser.parse_args()
@@ -202,6 +212,48 @@ def speed(options: argparse.Namespace) -> Iterator[str]:
             taken = _seconds(lambda: draw(size=10**6, random_state=0)) / 1e6  # noqa: B023
             cells.append(f"{1e9 * taken:.3g}")
         yield "| " + " | ".join(cells) + " |"
+
+
+def draws(options: argparse.Namespace) -> Iterator[str]:
+    """Yield the distance and the tail counts of the noise of an optimizer, then times."""
+    import torch
+
+    from mpgd import GaussianNoise, StableNoise
+
+    tails = 10.0 ** -np.arange(1.0, 8.0)
+    block = min(10**6, options.draws)
+    yield "| alpha | beta | sqrt(n) KS | lower tail counts, standard errors | upper |"
+    yield "|---|---|---|---|---|"
+    for alpha, beta in ((1.1, 0.5), (1.5, -1.0), (1.7, 0.3), (2.0, 0.0)):
+        law, noise = StableLaw(alpha, beta), StableNoise(alpha, beta)
+        p = np.linspace(0.001, 0.999, 999)
+        edges = np.concatenate([law.ppf(tails[::-1]), law.ppf(p), law.isf(tails)])
+        order = np.argsort(edges)
+        below, state = np.zeros(edges.size), noise.init(block, seed=30)
+        for _ in range(options.draws // block):
+            value, state = noise.step(state)
+            found = np.searchsorted(edges[order], value.numpy(), side="left")
+            below[order] += np.cumsum(np.bincount(found, minlength=edges.size + 1))[:-1]
+        n = block * (options.draws // block)
+        distance = np.abs(below[7:-7] / n - p).max() * np.sqrt(n)
+        error = np.sqrt(n * tails * (1.0 - tails))
+        lower = (below[:7][::-1] - n * tails) / error
+        upper = (n - below[-7:] - n * tails) / error
+        cells = [" ".join(f"{v:.1f}" for v in side) for side in (lower, upper)]
+        yield f"| {alpha:g} | {beta:g} | {distance:.2f} | {cells[0]} | {cells[1]} |"
+    stable, normal = StableNoise(1.5, 0.5), GaussianNoise()
+    states = stable.init(10**6), normal.init(10**6)
+    rng, theirs = np.random.default_rng(0), _scipy(1.5, 0.5)
+    tasks: dict[str, Callable[[], object]] = {
+        "StableNoise": lambda: stable.step(states[0]),
+        "GaussianNoise": lambda: normal.step(states[1]),
+        "torch.randn": lambda: torch.randn(10**6, dtype=torch.float64),
+        "rvs (Chambers, Mallows, Stuck in numpy)": lambda: StableLaw(1.5, 0.5).rvs(10**6, rng),
+        "scipy": lambda: theirs.rvs(10**6, random_state=0),  # type: ignore[attr-defined]
+    }
+    times = {name: [_seconds(task) for _ in range(5)] for name, task in tasks.items()}
+    for name, taken in times.items():
+        yield f"{name}: {1e3 * min(taken):.2f} ns a value"
 
 
 def _seconds(task: Callable[[], object]) -> float:

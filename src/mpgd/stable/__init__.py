@@ -7,7 +7,9 @@ near_one   the same for alpha near 1
 nodes      the quadrature of both
 sampling   Chambers, Mallows and Stuck
 table      the quantile function in integers, for draws from a hash
+slopes     derivatives in x and the parameters
 estimate   maximum likelihood
+torch      the law as a distribution of torch
 levy_process   paths of stable processes
 """
 

@@ -49,7 +49,7 @@ def gradient(function: str, arguments: Sequence[ArrayLike], parametrization: str
         >>> np.round(rows[0], 12).tolist()  # of -x^2 / 4
         [-0.25, -1.5]
     """
-    x, *parameters = np.broadcast_arrays(*arguments)
+    x, *parameters = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in arguments))
     out = np.zeros((5, *x.shape))
     for where, (a, b, m, c) in grouped_laws(parameters):
         with np.errstate(all="ignore"):
