@@ -338,7 +338,7 @@ class Perturbed(ABC):
         if "_orbits" in state:  # a copy or a pickle; torch's load comes here with less
             self._renew()
             # the copies in `state` are the drivers again: a compiled step does not look there
-            entries.adopt_foreign(self)
+            entries.adopt(self, self._foreign())
             self._unshown = list(self._orbits)
             entries.show(self, stepped=False)
 
