@@ -19,7 +19,7 @@ tensor has the drivers of (s, t, driver, i).
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import product
 from math import prod
 from typing import Final, Protocol
@@ -106,11 +106,17 @@ def levels(run: Run) -> tuple[float, float]:
     pair = strengths(h["eta"], h["mu"], h["sigma"], (exponent, exponent))
     scale = 1.0
     if h["noise"] == "matched" and "matched_over" in h:
-        noise, steps = ChaoticNoise(h["gamma"], h["beta"]), h["matched_over"]
-        scale = GaussianNoise.matched(noise, steps=steps, symmetric=h["symmetric"]).spread()
+        scale = _spread_over(h["gamma"], h["beta"], h["matched_over"], h["symmetric"])
     elif h["noise"] == "matched":
         scale = ChaoticNoise(h["gamma"]).spread(h["symmetric"])
     return float(pair[0]) * scale, float(pair[1]) * scale
+
+
+@lru_cache(maxsize=64)
+def _spread_over(gamma: float, beta: float, steps: int, symmetric: bool) -> float:
+    """Return the standard deviation of the Gaussian that moves as far in so many steps."""
+    noise = ChaoticNoise(gamma, beta)
+    return GaussianNoise.matched(noise, steps=steps, symmetric=symmetric).spread()
 
 
 def _columns(rows: Rows) -> tuple[Tensor, Tensor, Tensor]:

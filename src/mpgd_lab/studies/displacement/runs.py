@@ -15,6 +15,7 @@ digits and airfoil: of those a run holds all seeds, and its level is a strength.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from mpgd.noise import ChaoticNoise, GaussianNoise
@@ -80,6 +81,7 @@ NETWORKS: Final = {f"networks on {name}": name for name in nets.TRAININGS}
 GAUSSIAN, CHAOTIC = "matched", "chaotic"
 
 
+@lru_cache(maxsize=64)
 def ratio(gamma: float, beta: float, steps: int) -> float:
     """Return how many times as far chaotic noise moves as Gaussian noise of its variance.
 
