@@ -224,12 +224,12 @@ def draws(options: argparse.Namespace) -> Iterator[str]:
     block = min(10**6, options.draws)
     yield "| alpha | beta | sqrt(n) KS | lower tail counts, standard errors | upper |"
     yield "|---|---|---|---|---|"
-    for alpha, beta in ((1.1, 0.5), (1.5, -1.0), (1.7, 0.3), (2.0, 0.0)):
+    for seed, (alpha, beta) in enumerate(((1.1, 0.5), (1.5, -1.0), (1.7, 0.3), (2.0, 0.0))):
         law, noise = StableLaw(alpha, beta), StableNoise(alpha, beta)
         p = np.linspace(0.001, 0.999, 999)
         edges = np.concatenate([law.ppf(tails[::-1]), law.ppf(p), law.isf(tails)])
         order = np.argsort(edges)
-        below, state = np.zeros(edges.size), noise.init(block, seed=30)
+        below, state = np.zeros(edges.size), noise.init(block, seed=seed)
         for _ in range(options.draws // block):
             value, state = noise.step(state)
             found = np.searchsorted(edges[order], value.numpy(), side="left")
@@ -251,9 +251,13 @@ def draws(options: argparse.Namespace) -> Iterator[str]:
         "rvs (Chambers, Mallows, Stuck in numpy)": lambda: StableLaw(1.5, 0.5).rvs(10**6, rng),
         "scipy": lambda: theirs.rvs(10**6, random_state=0),  # type: ignore[attr-defined]
     }
-    times = {name: [_seconds(task) for _ in range(5)] for name, task in tasks.items()}
-    for name, taken in times.items():
-        yield f"{name}: {1e3 * min(taken):.2f} ns a value"
+    best = dict.fromkeys(tasks, np.inf)
+    for name in [*tasks] * 7:  # interleaved; CPU time, because the kernels have one thread here
+        start = time.process_time()
+        tasks[name]()
+        best[name] = min(best[name], time.process_time() - start)
+    for name, taken in best.items():
+        yield f"{name}: {1e3 * taken:.2f} ns a value"
 
 
 def _seconds(task: Callable[[], object]) -> float:

@@ -34,12 +34,12 @@ def test_transformations_agree() -> None:
     """Nested vmap, forward and reverse mode, and a gradient inside jit inside vmap."""
     alphas = jnp.array([0.6, 1.0, 1.7])
     table = jax.vmap(lambda a: jax.vmap(lambda x: stable.logpdf(x, a))(X))(alphas)
-    np.testing.assert_array_equal(table, stable.logpdf(X, alphas[:, None]))
+    np.testing.assert_allclose(table, stable.logpdf(X, alphas[:, None]), rtol=3e-7)
     forward, reverse = (d(lambda a: stable.logpdf(X, a))(1.5) for d in (jax.jacfwd, jax.jacrev))
-    np.testing.assert_array_equal(forward, reverse)
+    np.testing.assert_allclose(forward, reverse, rtol=3e-7)
     each = jax.vmap(jax.jit(jax.grad(stable.cdf, argnums=1)), (None, 0))(0.7, alphas)
     one_by_one = [jax.grad(stable.cdf, argnums=1)(0.7, a) for a in alphas]
-    np.testing.assert_array_equal(each, jnp.stack(one_by_one))
+    np.testing.assert_allclose(each, jnp.stack(one_by_one), rtol=3e-6)
 
 
 def test_wrong_parameters() -> None:
@@ -53,8 +53,8 @@ def test_wrong_parameters() -> None:
         stable.logpdf(0.0, 1.5, parametrization="S2")
     with pytest.raises(NotImplementedError, match=r"stable\.logpdf has first derivatives only"):
         jax.hessian(stable.logpdf, 1)(0.0, 1.5)
-    with pytest.raises(AttributeError, match="no attribute 'Stabel'"):
-        _ = stable.Stabel
+    with pytest.raises(AttributeError, match="no attribute 'Unknown'"):
+        _ = stable.Unknown
 
 
 @pytest.mark.parametrize("form", ["S0", "S1"])
@@ -118,7 +118,7 @@ def test_numpyro() -> None:
     assert law.batch_shape == (2, 3)
     assert law.sample(jax.random.key(0), (4,)).shape == (4, 2, 3)
     assert law.expand((5, 2, 3)).log_prob(0.0).shape == (5, 2, 3)
-    np.testing.assert_array_equal(jax.jit(lambda d: d.cdf(0.3))(law), law.cdf(0.3))
+    np.testing.assert_allclose(jax.jit(lambda d: d.cdf(0.3))(law), law.cdf(0.3), rtol=3e-7)
     assert np.isnan(law.mean[0]).all()
     assert stable.Stable(2.0, scale=3.0).variance == 18.0
     with pytest.raises(ValueError, match="alpha"):
