@@ -1,7 +1,7 @@
 """Equal displacement beside equal variance: how much of a result is how far the noise moves?
 
 The tables compare MPGD with Gaussian noise of its variance per step. Chaotic values are correlated,
-so MPGD moves the parameters farther, 3 to 9 times here. `displacement.runs` defines the rows: a
+so MPGD moves the parameters farther, 3 to 8 times here. `displacement.runs` defines the rows: a
 Gaussian that moves as far as MPGD, and MPGD that moves as far as the Gaussian.
 
 The rule, set before the runs. Differences are paired by seed with the published runs of the same

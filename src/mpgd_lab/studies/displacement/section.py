@@ -79,7 +79,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     return [
         Text(
             "Chaotic values are correlated, so MPGD moves the parameters farther than Gaussian "
-            "noise of the same variance per step, 3 to 9 times here. How much of a difference "
+            "noise of the same variance per step, 3 to 8 times here. How much of a difference "
             "is the displacement? Two rows answer: a Gaussian that moves as far as MPGD (root mean "
             "square over all perturbed steps), and MPGD at a level at which it moves as far as the "
             "Gaussian."
