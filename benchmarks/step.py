@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.timing import Case, Claim, Table, Timing, interleaved, threads
-from mpgd import MPGD, ChaoticNoise, GaussianNoise, perturb
+from mpgd import MPGD, ChaoticNoise, GaussianNoise, StableNoise, TelegraphNoise, perturb
 from mpgd.noise.engines import cpu
 
 LR, MU, SIGMA, GAMMA = 0.1, 0.01, 0.02, 0.6
@@ -29,6 +29,7 @@ DISPLACEMENT, SCALAR = "its displacement alone", "MPGD, kernel without vectors"
 ADAMW, FUSED, PERTURBED = "AdamW", "AdamW, fused", "`perturb(AdamW)`"
 PERTURBED_FUSED = "`perturb(AdamW)`, fused"
 MOMENTUM, NORMAL = "MPGD, momentum", "MPGD, Gaussian noise"
+TELEGRAPH, STABLE = "MPGD, telegraph noise", "MPGD, stable noise"
 HALF, ROUNDED = "MPGD, bfloat16", "MPGD, bfloat16, stochastic rounding"
 
 
@@ -137,6 +138,8 @@ def cases(size: int) -> dict[str, Case]:
         ),
         MOMENTUM: optimizer_step(mpgd_maker(momentum=0.9, weight_decay=1e-4), size),
         NORMAL: optimizer_step(mpgd_maker(noise=GaussianNoise.matched(ChaoticNoise(GAMMA))), size),
+        TELEGRAPH: optimizer_step(mpgd_maker(noise=TelegraphNoise(20)), size),
+        STABLE: optimizer_step(mpgd_maker(noise=StableNoise(1 / GAMMA)), size),
         HALF: half_step(size, "nearest"),
         ROUNDED: half_step(size, "stochastic"),
         FLOOR: floor_step(size),
@@ -167,35 +170,19 @@ def claims(t: dict[str, Timing], size: int, count: int) -> list[Claim]:
     """Return what must show at this size."""
     if size == SIZES[0]:
         return [Claim("MPGD / SGD, at most 4", t[KERNEL].over(t[SGD]), 4, at_least=False)]
-    bound = 0.19 if count == 1 else 0.10
-    ratio, fused = t[KERNEL].over(t[GAUSSIAN]), t[KERNEL].over(t[FUSED])
+    ratios = [
+        ("MPGD / Gaussian", KERNEL, GAUSSIAN, 0.19 if count == 1 else 0.10),
+        ("MPGD / fused AdamW", KERNEL, FUSED, 3),
+        ("displacement / fused AdamW", DISPLACEMENT, FUSED, 2.1),
+        ("telegraph noise / chaotic noise", TELEGRAPH, KERNEL, 1.05),
+        ("Gaussian noise / SGD + two `randn_like`", NORMAL, GAUSSIAN, 1),
+        ("stable noise / Gaussian noise", STABLE, NORMAL, 2),
+        ("stochastic rounding / nearest", ROUNDED, HALF, 1.3),
+        ("`perturb` / fused AdamW alone", PERTURBED_FUSED, FUSED, 3.2),
+    ]
     return [
-        Claim(f"MPGD / Gaussian, at most {bound}", ratio, bound, at_least=False),
-        Claim("MPGD / fused AdamW, at most 3", fused, 3, at_least=False),
-        Claim(
-            "displacement / fused AdamW, at most 2.1",
-            t[DISPLACEMENT].over(t[FUSED]),
-            2.1,
-            at_least=False,
-        ),
-        Claim(
-            "Gaussian noise / SGD + two `randn_like`, at most 1",
-            t[NORMAL].over(t[GAUSSIAN]),
-            1,
-            at_least=False,
-        ),
-        Claim(
-            "stochastic rounding / nearest, at most 1.3",
-            t[ROUNDED].over(t[HALF]),
-            1.3,
-            at_least=False,
-        ),
-        Claim(
-            "`perturb` / fused AdamW alone, at most 3.2",
-            t[PERTURBED_FUSED].over(t[FUSED]),
-            3.2,
-            at_least=False,
-        ),
+        Claim(f"{name}, at most {bound}", t[row].over(t[other]), bound, at_least=False)
+        for name, row, other, bound in ratios
     ]
 
 
