@@ -31,6 +31,10 @@ FLOOR, UNIT = 112.0, 52.0  # where R = 0 is, and pixels for R = 1
 STYLE: Final = """
   text { font: 13px system-ui, sans-serif; fill: #1f2933; }
   .small { font-size: 11px; fill: #52606d; }
+  .narrow { display: none; }
+  @media (max-width: 560px) {  /* of the picture: on a phone text is larger, and shorter */
+    text, .small { font-size: 24px; } .wide { display: none; } .narrow { display: inline; }
+  }
   .loss { fill: none; stroke: #52606d; stroke-width: 2; vector-effect: non-scaling-stroke; }
   .ball { fill: #c2410c; } .card { fill: #f5f7fa; }
   @media (prefers-color-scheme: dark) {
@@ -91,7 +95,7 @@ def panel(number: int, title: str, walk: Walk) -> str:
     x = np.clip(walk.places, *VIEW)
     zero = float(to_pixels(np.zeros(1))[0])
     lifts = -np.tan(np.radians(angles)) * (to_pixels(x) - zero)  # so that the ball stays in place
-    share = f"{(walk.ends < 0.0).mean():.0%} of {WALKERS:,} end in the steep well"
+    share = f"{100 * (walk.ends < 0.0).mean():.0f} %"
     left = LEFT + number * (WIDTH + GAP)
     return f"""
 <g transform="translate({left} 30)" clip-path="url(#frame)">
@@ -110,8 +114,9 @@ def panel(number: int, title: str, walk: Walk) -> str:
     {animated("cy", FLOOR - 6 - UNIT * two_wells(x))}
   </circle>
 </g>
-<text x="{left}" y="20">{title}</text>
-<text class="small" x="{left}" y="{HEIGHT + 48}">{share}</text>"""
+<text x="{left}" y="22">{title}</text>
+<text class="small wide" x="{left}" y="{HEIGHT + 50}">{share} of {WALKERS:,} end in the steep well</text>
+<text class="small narrow" x="{left}" y="{HEIGHT + 56}">steep well: {share}</text>"""
 
 
 def picture() -> str:
@@ -124,7 +129,7 @@ def picture() -> str:
         "Gaussian": walk(GaussianNoise(), force),
     }
     panels = "".join(panel(k, *item) for k, item in enumerate(walks.items()))
-    width, height = 2 * LEFT + 3 * WIDTH + 2 * GAP, HEIGHT + 58
+    width, height = 2 * LEFT + 3 * WIDTH + 2 * GAP, HEIGHT + 64
     return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">
 <title>Three balls on a loss that their noise tilts: a wide well and a steep one</title>
 <style>{STYLE}</style>
