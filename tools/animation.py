@@ -84,38 +84,41 @@ def animated(name: str, values: Array) -> str:
     )
 
 
+def transformed(kind: str, values: Array) -> str:
+    """Return the animation of a transform."""
+    return (
+        f'<animateTransform attributeName="transform" type="{kind}" dur="{SECONDS}s" '
+        f'repeatCount="indefinite" values="{listed(values)}"/>'
+    )
+
+
 def panel(number: int, title: str, walk: Walk) -> str:
     """Return one panel."""
     grid = np.linspace(*VIEW, 72)
     across, up = to_pixels(grid), FLOOR - UNIT * two_wells(grid)
     path = "M" + " L".join(f"{a:.1f} {b:.1f}" for a, b in zip(across, up, strict=True))
-    # R - p x in pixels: down by UNIT p for each unit of x, so a shear around x = 0
+    # R - p x in pixels: down by UNIT p for each unit of x. The shear is around the ball, also
+    # between two frames, so that the ball stays on the loss.
     slope = UNIT * walk.pushes / (WIDTH / (VIEW[1] - VIEW[0]))
     angles = np.degrees(np.arctan(np.clip(slope, -2.5, 2.5)))
     x = np.clip(walk.places, *VIEW)
-    zero = float(to_pixels(np.zeros(1))[0])
-    lifts = -np.tan(np.radians(angles)) * (to_pixels(x) - zero)  # so that the ball stays in place
+    ball = to_pixels(x)
     share = f"{100 * (walk.ends < 0.0).mean():.0f} %"
     left = LEFT + number * (WIDTH + GAP)
     return f"""
 <g transform="translate({left} 30)" clip-path="url(#frame)">
   <rect class="card" width="{WIDTH}" height="{HEIGHT}" rx="6"/>
-  <g transform="translate({zero:.1f} 0)"><g>
-    <animateTransform attributeName="transform" type="translate" dur="{SECONDS}s"
-      repeatCount="indefinite" values="{";".join(f"0 {lift:.1f}" for lift in lifts)}"/><g>
-    <animateTransform attributeName="transform" type="skewY" dur="{SECONDS}s"
-      repeatCount="indefinite" values="{listed(angles)}"/>
-    <g transform="translate({-zero:.1f} 0)">
-      <path class="loss" d="{path}"/>
-    </g>
-  </g></g></g>
+  <g>{transformed("translate", ball)}<g>{transformed("skewY", angles)}
+    <g>{transformed("translate", -ball)}<path class="loss" d="{path}"/></g>
+  </g></g>
   <circle class="ball" r="6" cy="{FLOOR - 6:.1f}">
-    {animated("cx", to_pixels(x))}
+    {animated("cx", ball)}
     {animated("cy", FLOOR - 6 - UNIT * two_wells(x))}
   </circle>
 </g>
 <text x="{left}" y="22">{title}</text>
-<text class="small wide" x="{left}" y="{HEIGHT + 50}">{share} of {WALKERS:,} end in the steep well</text>
+<text class="small wide" x="{left}" y="{HEIGHT + 50}">{share} of {WALKERS:,} end in the steep
+  well</text>
 <text class="small narrow" x="{left}" y="{HEIGHT + 56}">steep well: {share}</text>"""
 
 
