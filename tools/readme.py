@@ -23,7 +23,7 @@ from mpgd_lab.studies.limit.section import figures
 
 FIGURES: Final = Path(__file__).parents[1] / "docs" / "figures"
 COLOURS: Final = (BLUE, RED, GREEN, ORANGE, INDIGO)
-WIDE: Final = (4.4, 3.0)  # of a panel, inches
+WIDE: Final = (4.4, 3.0)  # of a panel by itself, inches
 
 
 def draw_densities(ax: Any, laws: dict[str, StableLaw], title: str) -> None:
@@ -56,7 +56,7 @@ def stable_plates() -> dict[str, Plate]:
     )
     tails = panel("Tails on logarithmic axes", draw_tails, (0.5, 1.0, 1.5, 1.9, 2.0))
     return {
-        "stable-densities": Plate("stable-densities", "", densities, size=WIDE),
+        "stable-densities": Plate("stable-densities", "", densities),
         "stable-tails": Plate("stable-tails", "", (tails,), size=WIDE),
     }
 
