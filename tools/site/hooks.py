@@ -33,7 +33,7 @@ CELL = re.compile(r"<td\b[^>]*>.*?</td>", re.DOTALL)
 SMALL = re.compile(r"[-+]?\d[\d.]*e-\d+|\d[\d.]* / \d[\d.]*")  # nor in 4.15e-01 or 0.14 / 0.18
 NAME = re.compile(r"(?<=<code>)[^<]{16,}(?=</code>)")  # may end a line after these signs
 LONG = 10  # letters of a cell that is more than a number
-BREAK = re.compile(r"(?<=[.(/=])(?=[A-Za-z])")
+BREAK = re.compile(r"(?<=[.(/=])(?=[A-Za-z])(?!py\b)")
 DEFAULT = re.compile(r"(?<=</code>)\s+\)")  # mkdocstrings leaves a blank before the bracket
 RESULTS = "results/index.md"
 LINK = re.compile(r"\]\(([\w-]+\.md)\)")
