@@ -31,6 +31,10 @@ FLOOR, UNIT = 112.0, 52.0  # where R = 0 is, and pixels for R = 1
 STYLE: Final = """
   text { font: 13px system-ui, sans-serif; fill: #1f2933; }
   .small { font-size: 11px; fill: #52606d; }
+  .narrow { display: none; }
+  @media (max-width: 560px) {  /* of the picture: on a phone text is larger, and shorter */
+    text, .small { font-size: 24px; } .wide { display: none; } .narrow { display: inline; }
+  }
   .loss { fill: none; stroke: #52606d; stroke-width: 2; vector-effect: non-scaling-stroke; }
   .ball { fill: #c2410c; } .card { fill: #f5f7fa; }
   @media (prefers-color-scheme: dark) {
@@ -80,38 +84,42 @@ def animated(name: str, values: Array) -> str:
     )
 
 
+def transformed(kind: str, values: Array) -> str:
+    """Return the animation of a transform."""
+    return (
+        f'<animateTransform attributeName="transform" type="{kind}" dur="{SECONDS}s" '
+        f'repeatCount="indefinite" values="{listed(values)}"/>'
+    )
+
+
 def panel(number: int, title: str, walk: Walk) -> str:
     """Return one panel."""
     grid = np.linspace(*VIEW, 72)
     across, up = to_pixels(grid), FLOOR - UNIT * two_wells(grid)
     path = "M" + " L".join(f"{a:.1f} {b:.1f}" for a, b in zip(across, up, strict=True))
-    # R - p x in pixels: down by UNIT p for each unit of x, so a shear around x = 0
+    # R - p x in pixels: down by UNIT p for each unit of x. The shear is around the ball, also
+    # between two frames, so that the ball stays on the loss.
     slope = UNIT * walk.pushes / (WIDTH / (VIEW[1] - VIEW[0]))
     angles = np.degrees(np.arctan(np.clip(slope, -2.5, 2.5)))
     x = np.clip(walk.places, *VIEW)
-    zero = float(to_pixels(np.zeros(1))[0])
-    lifts = -np.tan(np.radians(angles)) * (to_pixels(x) - zero)  # so that the ball stays in place
-    share = f"{(walk.ends < 0.0).mean():.0%} of {WALKERS:,} end in the steep well"
+    ball = to_pixels(x)
+    share = f"{100 * (walk.ends < 0.0).mean():.0f} %"
     left = LEFT + number * (WIDTH + GAP)
     return f"""
 <g transform="translate({left} 30)" clip-path="url(#frame)">
   <rect class="card" width="{WIDTH}" height="{HEIGHT}" rx="6"/>
-  <g transform="translate({zero:.1f} 0)"><g>
-    <animateTransform attributeName="transform" type="translate" dur="{SECONDS}s"
-      repeatCount="indefinite" values="{";".join(f"0 {lift:.1f}" for lift in lifts)}"/><g>
-    <animateTransform attributeName="transform" type="skewY" dur="{SECONDS}s"
-      repeatCount="indefinite" values="{listed(angles)}"/>
-    <g transform="translate({-zero:.1f} 0)">
-      <path class="loss" d="{path}"/>
-    </g>
-  </g></g></g>
+  <g>{transformed("translate", ball)}<g>{transformed("skewY", angles)}
+    <g>{transformed("translate", -ball)}<path class="loss" d="{path}"/></g>
+  </g></g>
   <circle class="ball" r="6" cy="{FLOOR - 6:.1f}">
-    {animated("cx", to_pixels(x))}
+    {animated("cx", ball)}
     {animated("cy", FLOOR - 6 - UNIT * two_wells(x))}
   </circle>
 </g>
-<text x="{left}" y="20">{title}</text>
-<text class="small" x="{left}" y="{HEIGHT + 48}">{share}</text>"""
+<text x="{left}" y="22">{title}</text>
+<text class="small wide" x="{left}" y="{HEIGHT + 50}">{share} of {WALKERS:,} end in the steep
+  well</text>
+<text class="small narrow" x="{left}" y="{HEIGHT + 56}">steep well: {share}</text>"""
 
 
 def picture() -> str:
@@ -124,7 +132,7 @@ def picture() -> str:
         "Gaussian": walk(GaussianNoise(), force),
     }
     panels = "".join(panel(k, *item) for k, item in enumerate(walks.items()))
-    width, height = 2 * LEFT + 3 * WIDTH + 2 * GAP, HEIGHT + 58
+    width, height = 2 * LEFT + 3 * WIDTH + 2 * GAP, HEIGHT + 64
     return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">
 <title>Three balls on a loss that their noise tilts: a wide well and a steep one</title>
 <style>{STYLE}</style>

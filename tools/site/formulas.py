@@ -47,6 +47,7 @@ SIGNS = {
     "<=": r"\le",
     ">=": r"\ge",
     "->": r"\to",
+    "<-": r"\leftarrow",
     "<>": r"\diamond",
     "+-": r"\pm",
     "...": r"\dots",
@@ -61,7 +62,7 @@ OPEN, CLOSE = "([{", ")]}"
 TOKEN = re.compile(
     r"""\s*(?P<number>\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?)
       | \s*(?P<name>[A-Za-z]+\d*)
-      | \s*(?P<sign><=|>=|->|<>|\+-|\.\.\.|[=<>+\-/^_|()\[\]{},;:.'~%×]|\*)""",
+      | \s*(?P<sign><=|>=|->|<-(?=\s)|<>|\+-|\.\.\.|[=<>+\-/^_|()\[\]{},;:.'~%×]|\*)""",
     re.VERBOSE,
 )
 PRIMED = re.compile(r"<msup>(<mi>[^<]*</mi>)<mi>&#x02032;</mi></msup>")  # it is raised as it is
@@ -224,6 +225,7 @@ def wide(before: str, token: str) -> bool:
         token[0].isdigit()
         or before.removeprefix("\\;").startswith("\\mathrm")
         or token in FUNCTIONS
+        or token == "grad"
     )
 
 

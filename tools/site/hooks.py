@@ -31,6 +31,9 @@ ENTRY = re.compile(
 OPTION = re.compile(r"<code>(?=--?[\w-]+</code>)")  # which a line must not end in
 CELL = re.compile(r"<td\b[^>]*>.*?</td>", re.DOTALL)
 SMALL = re.compile(r"[-+]?\d[\d.]*e-\d+|\d[\d.]* / \d[\d.]*")  # nor in 4.15e-01 or 0.14 / 0.18
+NAME = re.compile(r"(?<=<code>)[^<]{16,}(?=</code>)")  # may end a line after these signs
+LONG = 10  # letters of a cell that is more than a number
+BREAK = re.compile(r"(?<=[.(/=])(?=[A-Za-z])(?!py\b)")
 DEFAULT = re.compile(r"(?<=</code>)\s+\)")  # mkdocstrings leaves a blank before the bracket
 RESULTS = "results/index.md"
 LINK = re.compile(r"\]\(([\w-]+\.md)\)")
@@ -119,8 +122,14 @@ def on_post_build(config: MkDocsConfig) -> None:
 
 
 def whole(cell: re.Match[str]) -> str:
-    """Return a cell of a table in whose small numbers no line ends; tags stay as they are."""
-    parts = text.TAG.split(cell[0])
+    """Return a cell of a table whose lines end in no small number, and in a long name at a sign.
+
+    A cell of words has a class, for which a phone keeps room.
+    """
+    broken = NAME.sub(lambda name: BREAK.sub("<wbr>", name[0]), cell[0])
+    parts = text.TAG.split(broken)
+    if len("".join(parts[::2])) > LONG:
+        parts[1] = parts[1].replace("<td", '<td class="words"')
     parts[::2] = [SMALL.sub(r'<span class="option">\g<0></span>', part) for part in parts[::2]]
     return "".join(parts)
 

@@ -26,14 +26,14 @@ PIECE = re.compile(
     rf"""(?P<name>(?!(?:{"|".join(GREEK)})_)[a-z]{{2,}}_[a-z]{{2,}}\w*)
       | (?P<number>\d+(?:,\d{{3}})*(?:\.\d+)?(?:e[-+]?\d+)?)
       | (?P<word>[^\W\d_]+\d*) | (?P<space>[ \n]+)
-      | (?P<sign><=|>=|->|<>|\+-|\.\.\.(?=\s[+(])|[=<>+\-/^_|()\[\]{{}}*²]|'(?!s\b))
+      | (?P<sign><=|>=|->|<-(?=[ ])|<>|\+-|\.\.\.(?=\s[+(])|[=<>+\-/^_|()\[\]{{}}*²]|'(?!s\b))
       | (?P<other>'s\b|.)""",
     re.VERBOSE,
 )
 ARTICLES = ("a", "A", "I")
 SYMBOL = re.compile(r"\b[vcx][0-3]\b|\b[A-Za-z]_[\w(\[]|\b[ny]\*")
 QUOTIENT = re.compile(r"^(?=.*[(/])(?=.*[-+/])[\d(].*\b[A-Za-z]\b")
-RELATION = re.compile(r"<=|>=|->|<>|[=<>^²]")
+RELATION = re.compile(r"<=|>=|->|<-|<>|[=<>^²]")
 COMMAND = re.compile(r"^\s*(mpgd|make|pip|python|torchrun|cd|git|import)\b|--[a-z]", re.MULTILINE)
 # A word, x0, a number, lr=0.1, (d,), 10-20, --option, a.b, and what ends in the middle.
 PYTHON = re.compile(

@@ -154,7 +154,7 @@ export function read(settings, hash) {
   }
 }
 
-/** Show the settings on all controls; c0 is the value of a quiet step, once it is known. */
+/** Show the settings on all controls; c0 is the value of a laminar step, once it is known. */
 export function show(settings, c0) {
   const { landscape, scheme } = settings;
   for (const slider of SLIDERS) {

@@ -26,7 +26,7 @@ function change(name, value) {
 }
 
 function settingsChanged() {
-  show(settings, quiet());
+  show(settings, laminar());
   history.replaceState(null, "", `#${new URLSearchParams(settings)}`);
   clearTimeout(settingsChanged.timer);
   settingsChanged.timer = setTimeout(() => wanted().forEach(ask), DEBOUNCE);
@@ -35,8 +35,8 @@ function settingsChanged() {
   dim();
 }
 
-/** Return the value of a quiet step, if it is known for this gamma. */
-const quiet = () => (data.orbit?.gamma === settings.gamma ? data.orbit.laminar_value : undefined);
+/** Return the value of a laminar step, if it is known for this gamma. */
+const laminar = () => (data.orbit?.gamma === settings.gamma ? data.orbit.laminar_value : undefined);
 
 /** Return the sources of what is shown. */
 const wanted = () => [settings.landscape === "wells" ? "wells" : "descent", "orbit", "sums"];
@@ -93,7 +93,7 @@ function received() {
   byId("time").max = steps;
   clock.k = atEnd && !clock.playing && received.before ? steps : Math.min(clock.k, steps);
   received.before = true;
-  show(settings, quiet());
+  show(settings, laminar());
   words();
   draw();
 }
@@ -119,10 +119,10 @@ function forceWords({ force, slopes: [wide, narrow], leaves, sigma, schemes, cou
     of time, from the wide and the narrow well: ${often.join("; ")}). Of ${count} walkers each, in the wide well at the end: ${ends.join(", ")}.`;
 }
 
-function valueWords({ laminar_value: quiet, burst_value: burst, burst_probability: share }) {
-  return `Here quiet is <b>±${written(quiet)}</b>, burst <b>∓${written(-burst)}</b>, and
-    <b>${Math.round(100 * share)} %</b> of all steps are in bursts.
-    A telegraph is <b>±${written(quiet)}</b> at every step, and coloured noise as large in the root mean square.`;
+function valueWords({ laminar_value: laminar, burst_value: burst, burst_probability: share }) {
+  return `Here a phase has the value <b>±${written(laminar)}</b>, a burst <b>∓${written(-burst)}</b>, and
+    <b>${Math.round(100 * share)} %</b> of all steps are bursts.
+    A telegraph is <b>±${written(laminar)}</b> at every step, and coloured noise as large in the root mean square.`;
 }
 
 function lawWords({ limit, limit_alpha: alpha, limit_beta: beta, distance, perfect }) {

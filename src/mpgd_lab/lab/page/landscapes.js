@@ -158,7 +158,7 @@ function drawWell({ moments, grid, loss, force, schemes, count }, key, k) {
     if (PHASED.includes(key)) {
       for (const chi of [-1, 1]) {
         const tilted = loss.map((r, i) => r - chi * force * grid[i]);
-        plot.line(grid, tilted, { colour: "quiet", width: 1.2, dash: [5, 4], alpha: 0.7 });
+        plot.line(grid, tilted, { colour: "laminar", width: 1.2, dash: [5, 4], alpha: 0.7 });
       }
     }
     plot.line(grid, loss, { colour: "ink", width: 2 });
@@ -188,9 +188,9 @@ function drawSlope({ grid, slope, force, slopes: [wide, narrow] }) {
   const reach = 1.15 * Math.max(narrow, Math.min(force, 8));
   plot.begin({ x: [first, last], y: [-reach, reach], xName: "x", yName: "slope of R", left: 40 });
   plot.clipped(() => {
-    plot.rectangle(first, -force, last, force, { colour: "quiet", alpha: 0.14 });
+    plot.rectangle(first, -force, last, force, { colour: "laminar", alpha: 0.14 });
     plot.line([first, last], [0, 0], { colour: "soft", width: 1 });
-    for (const side of [-1, 1]) plot.line([first, last], [side * force, side * force], { colour: "quiet" });
+    for (const side of [-1, 1]) plot.line([first, last], [side * force, side * force], { colour: "laminar" });
     plot.line(grid, slope, { colour: "ink", width: 2 });
     for (const [inside, top] of [[(x) => x > -0.5 && x < 0, narrow], [(x) => x > 0 && x < 1.5, wide]]) {
       if (top <= force) continue;
@@ -198,7 +198,7 @@ function drawSlope({ grid, slope, force, slopes: [wide, narrow] }) {
       plot.line(grid, stops, { colour: "burst", width: 4 });
     }
   });
-  plot.label("+F", plot.box.right - 24, plot.py(force) + (force > 0.9 * reach ? 14 : -5), { colour: "quiet", weight: 700 });
+  plot.label("+F", plot.box.right - 24, plot.py(force) + (force > 0.9 * reach ? 14 : -5), { colour: "laminar", weight: 700 });
   const held = force > narrow ? "no well" : force > wide ? "the narrow well" : "both wells";
   const corner = { colour: "burst", align: "right", weight: 700 };
   plot.label(`holds: ${held}`, plot.box.right - 8, plot.box.bottom - 10, corner);

@@ -18,12 +18,12 @@ export function drawMap({ y, branches, y_star: star }, k) {
     for (const [xs, ys] of branches) plot.line(xs, ys, { colour: "ink", width: 2 });
     const first = Math.max(0, k - COBWEB);
     for (let i = first; i < Math.min(k, y.length - 1); i += 1) {
-      const look = { colour: y[i] > star ? "burst" : "quiet", alpha: 0.15 + (0.85 * (i - first)) / COBWEB };
+      const look = { colour: y[i] > star ? "burst" : "laminar", alpha: 0.15 + (0.85 * (i - first)) / COBWEB };
       plot.line([y[i], y[i], y[i + 1]], [y[i], y[i + 1], y[i + 1]], look);
     }
   });
   const now = y[Math.min(k, y.length - 1)];
-  plot.mark(now, now, now > star ? "burst" : "quiet");
+  plot.mark(now, now, now > star ? "burst" : "laminar");
   const middle = { colour: "burst", align: "center", weight: 700 };
   plot.label("Z", plot.px((1 + star) / 2), plot.box.top - 8, middle);
   describe("map", `Graph of the Thaler map with branch point ${written(star)}; the orbit is at ${written(now)}.`);
@@ -38,14 +38,14 @@ export function drawOrbit({ y, y_star: star }, k) {
     plot.rectangle(first, star, last, 1, { colour: "burst" });
     const faint = { colour: "soft", width: 1, alpha: 0.45, last: k - first };
     plot.line(range(first, last), y.slice(first, last), faint);
-    dots(plot, y, first, Math.min(k, y.length), (i) => (y[i] > star ? "burst" : "quiet"));
+    dots(plot, y, first, Math.min(k, y.length), (i) => (y[i] > star ? "burst" : "laminar"));
   });
-  plot.legend([["phase", "quiet"], ["burst, y > y* (shaded)", "burst"]]);
+  plot.legend([["phase", "laminar"], ["burst, y > y* (shaded)", "burst"]]);
   describe("orbit", `Orbit over steps ${first} to ${k}.`);
 }
 
 function dots(plot, ys, first, last, name) {
-  for (const wanted of ["quiet", "burst"]) {
+  for (const wanted of ["laminar", "burst"]) {
     plot.style(wanted);
     for (let i = first; i < last; i += 1) {
       if (name(i) === wanted) plot.pen.fillRect(plot.px(i) - 1.25, plot.py(ys[i]) - 1.25, 2.5, 2.5);
@@ -59,8 +59,8 @@ const range = (first, last) => Array.from({ length: last - first }, (_, i) => fi
 export function drawValues(orbit, k) {
   const { y, y_star: star } = orbit;
   const plot = plots.values;
-  const reach = sticks(plot, orbit, orbit.v, k, "MPGD", [["quiet", (i) => y[i] <= star], ["burst", (i) => y[i] > star]]);
-  plot.legend([["phase", "quiet"], ["burst", "burst"]]);
+  const reach = sticks(plot, orbit, orbit.v, k, "MPGD", [["laminar", (i) => y[i] <= star], ["burst", (i) => y[i] > star]]);
+  plot.legend([["phase", "laminar"], ["burst", "burst"]]);
   describe("values", `Perturbation up to step ${k}, between ${written(-reach)} and ${written(reach)}.`);
 }
 
