@@ -17,6 +17,7 @@ Run from the repository root (about an hour, most of it near alpha = 1):
 """
 
 import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import mpmath as mp
@@ -77,6 +78,25 @@ def _at_one(beta: float, y: float) -> tuple[float, float]:
 
         tail = mp.quad(lambda t: wave(t).imag / t, pieces) / mp.pi
         return float(0.5 + tail), float(mp.quad(lambda t: wave(t).real, pieces) / mp.pi)
+
+
+def decided(wanted: Iterable[tuple[float, float, float]], path: Path) -> Iterator[list[float]]:
+    """Yield (alpha, beta, y, tail, density) of each wanted point, y of either sign.
+
+    The tail is the side of 0 on which y lies. Rows are kept in the file, so a second run goes on.
+    """
+    lines = path.read_text().splitlines()[1:] if path.exists() else []
+    known = {tuple(row[:3]): row for row in ([float(c) for c in line.split(",")] for line in lines)}
+    with path.open("a") as file:
+        if not lines:
+            file.write("alpha,beta,y,tail,density\n")
+        for alpha, beta, y in wanted:
+            if (alpha, beta, y) not in known:
+                values = tail_and_density(alpha, beta if y >= 0 else -beta, abs(y))
+                known[alpha, beta, y] = [alpha, beta, y, *values]
+                file.write(",".join(map(repr, known[alpha, beta, y])) + "\n")
+                file.flush()
+            yield known[alpha, beta, y]
 
 
 def points(alpha: float, beta: float) -> list[float]:

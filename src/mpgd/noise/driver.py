@@ -149,9 +149,14 @@ class Driver:
     is_stable: bool = False
 
     @property
+    def has_phases(self) -> bool:
+        """Whether its values last; normal and stable ones are independent."""
+        return not (self.is_normal or self.is_stable)
+
+    @property
     def is_cut(self) -> bool:
         """Whether phases have a longest one."""
-        return not self.is_normal and self.largest < magnitude(None)
+        return self.has_phases and self.largest < magnitude(None)
 
 
 @lru_cache(maxsize=128)
