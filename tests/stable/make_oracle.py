@@ -28,6 +28,7 @@ POINTS = [0.0, 1e-12, 1e-3, 0.1, 0.7, 1.0, 2.0, 3.5, 6.0, 12.0, 14.0, 20.0, 50.0
 POINTS += [1e3, 1e6, 1e10, 1e14]
 NEAR = [-5.0, -1.0, 0.0, 1.0, 3.0, 10.0]  # of the mode, which lies far out as alpha tends to 1
 FAR = 1.04  # up to this alpha
+BAND = 0.02  # about alpha = 1, where the sector of S1 is thin and that of S0 is not
 THIN = [0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0]  # parts of the way to 1e-15 on a thin tail
 SMALLEST = 1e-16
 DIGITS = 36
@@ -36,48 +37,46 @@ TABLE = Path(__file__).with_name("oracle.json")
 
 def tail_and_density(alpha: float, beta: float, y: float) -> tuple[float, float]:
     """Return P(X > y) and f(y) of the standard law (S1) at y >= 0."""
-    if alpha == 1 and y < 10:
-        return _at_one(beta, y)
     with mp.workdps(DIGITS + 14):
-        a, y = mp.mpf(alpha), mp.mpf(y)
-        skew = beta * mp.tan(mp.pi * a / 2) if alpha not in (1, 2) else mp.mpf(0)
-        centre, half_width = mp.atan(skew) / a, mp.pi / (2 * a)
-        low = max(centre - half_width, -mp.pi)
-        high = min(centre + half_width, mp.mpf(0) if y else mp.pi)
-        if alpha == 1:  # t log t may grow along the ray, but y t is far ahead of it
-            skew, low, high = mp.mpf(0), -mp.pi / 2, mp.mpf(0)
-        turn = 2j * mp.mpf(beta) / mp.pi if alpha == 1 else mp.mpf(0)
-        psi, cut = (low + high) / 2, DIGITS * mp.log(10)
-        h = mp.pi * (high - low) / cut
-        ray = mp.exp(1j * psi)
-        wave, decay = 1j * ray * y, (1 - 1j * skew) * ray**a
-        v = -cut / min(a, 1) - mp.log(max(y, 1))
-        r, ra, tail, density = mp.exp(v), mp.exp(a * v), mp.mpf(0), mp.mpf(0)
-        step, step_a = mp.exp(h), mp.exp(a * h)
-        while True:
-            exponent = wave * r + decay * ra
-            if turn:
-                exponent += turn * r * ray * (mp.log(r) + 1j * psi)
-            if exponent.real > 1.3 * cut:
-                break
-            value = mp.exp(-exponent)
-            tail += value.imag
-            density += r * (ray * value).real
-            r, ra = r * step, ra * step_a
-        return float(0.5 + (psi + h * tail) / mp.pi), float(h * density / mp.pi)
+        if abs(alpha - 1) < BAND and y < _skew(alpha, beta):  # left of 0 in S0
+            tail, density = _inverted(alpha, -beta, -mp.mpf(y))
+            return float(1 - tail), float(density)
+        tail, density = _inverted(alpha, beta, mp.mpf(y))
+        return float(tail), float(density)
 
 
-def _at_one(beta: float, y: float) -> tuple[float, float]:
-    """Return both at alpha = 1 by quadrature along the real line; slow for large y."""
-    with mp.workdps(DIGITS - 6):
-        b, y = mp.mpf(beta), mp.mpf(y)
-        pieces = [mp.mpf(k) / 8 for k in range(8 * 70)]
+def _skew(alpha: float, beta: float) -> mp.mpf:
+    """Return beta tan(pi alpha/2), by which S1 is to the right of S0."""
+    return beta * mp.tan(mp.pi * mp.mpf(alpha) / 2) if alpha not in (1, 2) else mp.mpf(0)
 
-        def wave(t: mp.mpf) -> mp.mpc:
-            return mp.exp(-t - 2j * b / mp.pi * t * mp.log(t) - 1j * t * y)
 
-        tail = mp.quad(lambda t: wave(t).imag / t, pieces) / mp.pi
-        return float(0.5 + tail), float(mp.quad(lambda t: wave(t).real, pieces) / mp.pi)
+def _inverted(alpha: float, beta: float, y: mp.mpf) -> tuple[mp.mpf, mp.mpf]:
+    a, skew = mp.mpf(alpha), _skew(alpha, beta)
+    near, x = abs(alpha - 1) < BAND, y - skew
+    centre, half_width = mp.atan(skew) / a, mp.pi / (2 * a)
+    low = max(centre - half_width, -mp.pi)
+    high = min(centre + half_width, mp.mpf(0) if y else mp.pi)
+    if near:  # t log t may grow along a ray: either x t is far ahead of it, or the sector is thin
+        low, high = (-mp.pi / 2, mp.mpf(0)) if x >= 5 else (-mp.mpf("0.08"), mp.mpf("0.08"))
+    turn = 2j * mp.mpf(beta) / mp.pi if alpha == 1 else mp.mpf(0)
+    psi, cut = (low + high) / 2, DIGITS * mp.log(10)
+    h = mp.pi * (high - low) / cut
+    ray = mp.exp(1j * psi)
+    wave, decay = 1j * ray * y, (1 - 1j * skew) * ray**a
+    v = -cut / min(a, 1) - mp.log(max(x if near else y, 1))
+    r, ra, tail, density = mp.exp(v), mp.exp(a * v), mp.mpf(0), mp.mpf(0)
+    step, step_a = mp.exp(h), mp.exp(a * h)
+    while True:
+        exponent = wave * r + decay * ra
+        if turn:
+            exponent += turn * r * ray * (mp.log(r) + 1j * psi)
+        if exponent.real > 1.3 * cut:
+            break
+        value = mp.exp(-exponent)
+        tail += value.imag
+        density += r * (ray * value).real
+        r, ra = r * step, ra * step_a
+    return mp.mpf(0.5) + (psi + h * tail) / mp.pi, h * density / mp.pi
 
 
 def decided(wanted: Iterable[tuple[float, float, float]], path: Path) -> Iterator[list[float]]:

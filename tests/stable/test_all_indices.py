@@ -81,6 +81,15 @@ def test_no_jump_at_the_seams_near_one(beta: float) -> None:
                 assert pair[0] == pytest.approx(pair[1], rel=1e-11)
 
 
+@pytest.mark.parametrize("alpha", [0.1, 0.25, 0.5, 0.9, 1.4])
+@pytest.mark.parametrize("beta", [-0.9, 0.3, 1.0])
+def test_far_tail_is_its_leading_power(alpha: float, beta: float) -> None:
+    """P(X > x) ~ C (1 + beta) x^-alpha, with an error of the size of the tail or x^-2."""
+    x = 10.0 ** (min(13.5, 280.0 * alpha) / min(alpha, 1.0))
+    constant = math.gamma(alpha) * math.sin(0.5 * math.pi * alpha) / math.pi * (1.0 + beta)
+    assert StableLaw(alpha, beta).sf(x) * x**alpha == pytest.approx(constant, rel=1e-12)
+
+
 def test_seam_of_the_skewness_near_one() -> None:
     x = np.linspace(-19.0, 19.0, 39)
     for alpha in (0.995, 1.0, 1.004):

@@ -34,16 +34,16 @@ from mpgd.noise.engines.tensor import lookup
 from mpgd.noise.noise_state import NoiseState, new_state
 from mpgd.noise.protocol import Noise
 from mpgd.parameters import (
-    check_alpha,
     check_beta,
     check_flag,
     check_integer,
     check_positive,
+    check_real,
     check_shape,
 )
 from mpgd.stable import StableLaw
 from mpgd.stable.standard import BAND, skew_shift
-from mpgd.stable.table import OCTAVES, POSITION_BITS, ROW_BITS, quantile_rows
+from mpgd.stable.table import OCTAVES, POSITION_BITS, ROW_BITS, SMALLEST_ALPHA, quantile_rows
 
 UNIT: Final = 2.0**-NORMAL_BITS  # what the integer 1 stands for
 SMALLEST: Final = 1e-300  # a cosine that is 0 to rounding
@@ -72,7 +72,7 @@ def normal_driver(deviation: float) -> Driver:
 @lru_cache(maxsize=32)
 def stable_driver(alpha: float, beta: float) -> Driver:
     """Return what the kernels know of stable noise, in S1."""
-    shift = skew_shift(alpha, beta) if alpha - 1.0 < BAND else 0.0
+    shift = skew_shift(alpha, beta) if 0.0 < abs(alpha - 1.0) < BAND else 0.0
     rows = quantile_rows(alpha, beta, shift)
     # `Table` reverses the octaves, and with them the sides.
     falling = rows.reshape(2 * OCTAVES, -1, 2)[::-1].reshape(-1, 2).view(np.uint64)
@@ -288,10 +288,14 @@ class GaussianNoise(MemorylessNoise):
 
 @dataclass(frozen=True)
 class StableNoise(MemorylessNoise):
-    """Independent values of the stable law X(alpha, beta), scale 1.
+    """Independent values of the stable law X(alpha, beta), scale 1 and location 0 in S1.
+
+    A table gives its quantiles to 5e-6 of max(|x|, 0.1) for alpha >= 0.4, and to 5e-5 below; the
+    distribution function to 3e-7 and 2e-5. |x| is at most 2^(51/alpha), the quantile of 2^-51. In
+    float32 that overflows below alpha = 0.4.
 
     Args:
-        alpha: the tail index, in (1, 2].
+        alpha: the tail index, in [0.25, 2]; below, 2^(51/alpha) has no place in the table.
         beta: the skewness, in [-1, 1].
 
     Examples:
@@ -304,7 +308,9 @@ class StableNoise(MemorylessNoise):
     beta: float = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "alpha", check_alpha(self.alpha))
+        rule = f"[{SMALLEST_ALPHA}, 2]"
+        alpha = check_real("alpha", self.alpha, rule, SMALLEST_ALPHA, 2.0, "[]")
+        object.__setattr__(self, "alpha", alpha)
         object.__setattr__(self, "beta", check_beta(self.beta))
 
     @property

@@ -98,7 +98,7 @@ def fit(
     scores = _scores(x, theta, free)
     law = _law(theta)
     if parametrization == "S1":
-        law = StableLaw(law.alpha, law.beta, _s1_location(law), law.scale)
+        law = StableLaw(law.alpha, law.beta, law.s1_location(), law.scale)
     return StableFit(law, _standard_errors(scores, theta, free), total, converged)
 
 
@@ -258,10 +258,3 @@ def _by_transform(x: Array) -> Array:
     columns = np.stack([t, -s * twist], axis=1)
     loc, beta = np.linalg.lstsq(columns, np.angle(phi), rcond=None)[0]
     return np.array([alpha, np.clip(beta, -0.95, 0.95), centre + width * loc, width * scale])
-
-
-def _s1_location(law: StableLaw) -> float:
-    """Return the location in S1 of a law in S0."""
-    if law.alpha == 1.0:
-        return float(law.loc - 2.0 / math.pi * law.beta * law.scale * math.log(law.scale))
-    return float(law.loc - law.scale * law.beta * math.tan(0.5 * math.pi * law.alpha))

@@ -16,6 +16,7 @@ Distributions, Definitions 1.4 and 1.5.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -203,7 +204,16 @@ class StableLaw:
             >>> float(StableLaw(1.5, loc=2.0).mean()), float(StableLaw(1.0).mean())
             (2.0, nan)
         """
-        return self._of_parameters(_mean, self.parametrization)
+        return np.where(np.asarray(self.alpha) > 1.0, self.s1_location(), np.nan)[()]
+
+    def s1_location(self) -> Array:
+        """Return the location in S1, which is the mean for alpha > 1.
+
+        Examples:
+            >>> float(StableLaw(1.5, 1.0, parametrization="S0").s1_location())
+            0.9999999999999999
+        """
+        return self._of_parameters(_s1_location, self.parametrization)
 
     def var(self) -> Array:
         """Return the variance: 2 scale^2 at alpha = 2, inf below.
@@ -329,10 +339,14 @@ class StableLaw:
         return tuple(getattr(self, name) for name in NAMES)
 
 
-def _mean(alpha: float, beta: float, loc: float, scale: float, parametrization: str) -> float:
-    if alpha <= 1.0:
-        return np.nan
-    return loc if parametrization == "S1" else loc - scale * skew_shift(alpha, beta)
+def _s1_location(
+    alpha: float, beta: float, loc: float, scale: float, parametrization: str
+) -> float:
+    if parametrization == "S1" or beta == 0.0:
+        return loc
+    if alpha == 1.0:
+        return loc - 2.0 / math.pi * beta * scale * math.log(scale)
+    return loc - scale * skew_shift(alpha, beta)
 
 
 def _twist(log_s: Array, alpha: Array) -> Array:

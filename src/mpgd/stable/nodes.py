@@ -38,7 +38,15 @@ GRID = 2048  # starting points for Newton's method
 
 
 class Nodes(NamedTuple):
-    """The points w, u, log(e^u d delta/dw) and the weights of the three sums at some t = j STEP."""
+    """The points at some t = j STEP.
+
+    Attributes:
+        w: the points.
+        u: the function there.
+        log_mass: log(e^u d delta/dw) and log(e^u (Lambda - delta)): below g = 1, the integrands of
+            g e^(-g) and of 1 - e^(-g). The second falls slowly as u does, if alpha is small.
+        weights: of the three sums.
+    """
 
     w: Array
     u: Array
@@ -148,7 +156,7 @@ class Integral:
 
     def _cell_nodes(self, cell: int, *, deep: bool) -> Nodes:
         page, keep = self._cell_slice(cell, deep=deep)
-        return Nodes(page.w[keep], page.u[keep], page.log_mass[keep], page.weights[:, keep])
+        return Nodes(page.w[keep], page.u[keep], page.log_mass[:, keep], page.weights[:, keep])
 
     def _cell_slice(self, cell: int, *, deep: bool) -> tuple[Nodes, slice]:
         """Return the page and the nodes of it that matter in one cell; 1 - e^(-g) needs more."""
@@ -159,7 +167,7 @@ class Integral:
         stop = int(np.searchsorted(u, self._highest(xi)))
         centre = int(np.searchsorted(u, np.logaddexp(self.floor, -xi - CELL)))
         centre = min(centre, u.size - 1)
-        order = u if deep and self.floor == -np.inf else log_mass
+        order = log_mass[int(deep and self.floor == -np.inf)]
         start = int(np.searchsorted(order, order[centre] - DEPTH))
         return self.pages[page], slice(start, max(stop, start + 1))
 
@@ -172,15 +180,12 @@ class Integral:
         if "grid" not in self.__dict__:
             w = np.linspace(*self.ends, GRID)
             u, _, _, d_delta = self.geometry(w)
-            log_mass = np.maximum.accumulate(u + np.log(d_delta))
-            object.__setattr__(self, "grid", (w, np.maximum.accumulate(u), log_mass))
-        grid, u, log_mass = self.__dict__["grid"]
+            object.__setattr__(self, "grid", (w, *self._rising(w, u, d_delta)))
+        grid, u, *log_mass = self.__dict__["grid"]
         t = u + RATE * grid
         last = int(np.searchsorted(u, self._highest(xi))) + 1
         centre = min(int(np.searchsorted(u, -xi - (PAGE + 1) * CELL)), GRID - 1)
-        first = min(
-            int(np.searchsorted(order, order[centre] - DEPTH - 2.0)) for order in (u, log_mass)
-        )
+        first = min(int(np.searchsorted(m, m[centre] - DEPTH - 2.0)) for m in log_mass)
         low, high = t[max(first - 1, 0)], t[min(last, GRID - 1)]
         target = STEP * np.arange(np.ceil(low / STEP), np.floor(high / STEP) + 1)
         w = np.interp(target, t, grid)
@@ -193,9 +198,13 @@ class Integral:
         u, slope, delta, d_delta = self.geometry(w)
         phi = self.width / (1.0 + np.exp(w))
         weights = STEP / np.pi / (slope + RATE) * np.stack([delta * slope, phi * slope, d_delta])
-        # Both increase but for rounding, which binary searches do not forgive.
-        u, log_mass = np.maximum.accumulate(np.stack([u, u + np.log(d_delta)]), axis=1)
-        return Nodes(w, u, log_mass, weights)
+        u, *log_mass = self._rising(w, u, d_delta)
+        return Nodes(w, u, np.stack(log_mass), weights)
+
+    def _rising(self, w: Array, u: Array, d_delta: Array) -> Array:
+        """Return u and the two log masses, which increase but for rounding, in order."""
+        rest = u + np.log(self.width) - np.logaddexp(0.0, w)
+        return np.maximum.accumulate(np.stack([u, u + np.log(d_delta), rest]), axis=1)
 
 
 def _cells(xi: Array, floor: float) -> Iterator[tuple[int, NDArray[np.intp]]]:

@@ -29,7 +29,7 @@ Integers = NDArray[np.int64]
 
 ROW_BITS: Final = 7
 OCTAVES: Final = 50
-NODES: Final = 18  # Chebyshev nodes of an octave
+NODES: Final = (48, 18)  # Chebyshev nodes of an octave, for alpha up to 1 and above
 SMALLEST_ALPHA: Final = 0.25  # below, 2^(50/alpha) has no place in 8 bits of exponent
 SHIFT: Final = 13  # where 64 random bits have U
 POSITION_BITS: Final = 31
@@ -46,7 +46,7 @@ def quantile_rows(alpha: float, beta: float, shift: float = 0.0) -> Integers:
         >>> quantile_rows(1.5, 0.5).shape
         (2, 6400, 2)
     """
-    u = 2.0 ** -np.arange(OCTAVES, 0.0, -1)[:, None] * (1.0 + _nodes())
+    u = 2.0 ** -np.arange(OCTAVES, 0.0, -1)[:, None] * (1.0 + _nodes(NODES[alpha > 1.0]))
     half = 0.5 * u.ravel()
     low = quantile(half, 1.0 - half, alpha, beta) + shift
     high = quantile(1.0 - half, half, alpha, beta) + shift
@@ -74,10 +74,10 @@ def draw_quantiles(rows: Integers, bits: NDArray[np.uint64]) -> Array:
     return np.asarray(np.where(lower == 1, -x, x))
 
 
-def _nodes() -> Array:
+def _nodes(count: int) -> Array:
     """Return the Chebyshev nodes of [0, 1], rising."""
-    k = np.arange(NODES)
-    return np.asarray(0.5 - 0.5 * np.cos(math.pi * (2.0 * k + 1.0) / (2.0 * NODES)))
+    k = np.arange(count)
+    return np.asarray(0.5 - 0.5 * np.cos(math.pi * (2.0 * k + 1.0) / (2.0 * count)))
 
 
 def _side(values: Array) -> Integers:
@@ -102,8 +102,8 @@ def _side(values: Array) -> Integers:
 
 def _parabolas(values: Array) -> tuple[Array, Array, Array]:
     """Return the coefficients in x of [0, 1) along each row, (octave, row), lowest power first."""
-    degree = np.arange(NODES)
-    t = 2.0 * _nodes() - 1.0
+    degree = np.arange(values.shape[1])
+    t = 2.0 * _nodes(values.shape[1]) - 1.0
     to_coefficients = np.linalg.inv(np.cos(np.multiply.outer(np.arccos(t), degree)))
     rows = 2**ROW_BITS
     local = 0.5 - 0.5 * np.cos(math.pi * (2.0 * np.arange(3) + 1.0) / 6.0)
