@@ -35,8 +35,8 @@ Array = NDArray[np.float64]
 
 TOLERANCE: Final = 1e-4
 BETAS: Final = np.arange(11) / 10.0
-LAWS: Final = [(a, b) for a in (0.8, 1.2, 1.7) for b in (0.0, 0.3, 0.6)]
-REPORT_EVERY: Final = 250  # samples of each law
+LAWS: Final = [(a, b) for a in (0.8, 1.2, 1.7) for b in (0.0, 0.5, 0.9)]
+NAMES: Final = ("alpha", "beta", "loc", "scale")
 ORACLE: Final = Path(__file__).parents[1] / "tests" / "stable" / "make_oracle.py"
 
 
@@ -54,6 +54,7 @@ def main() -> None:
     }
     parser.add_argument("parts", nargs="*", choices=[*parts, []], default=[])
     parser.add_argument("--count", type=int, default=100, help="samples of a law, for fit")
+    parser.add_argument("--fits", type=Path, default=Path("fits.csv"), help="where fits are kept")
     parser.add_argument("--draws", type=int, default=10**8, help="values of a law, for draws")
     parser.add_argument("--points", type=int, default=500, help="points, for oracle")
     parser.add_argument("--scipy", type=int, default=200, help="cells between two of scipy's")
@@ -268,36 +269,57 @@ def _seconds(task: Callable[[], object]) -> float:
 
 
 def fit(options: argparse.Namespace) -> Iterator[str]:
-    """Yield coverage, bias and root mean square error for each parameter, every 250 samples.
+    """Yield coverage, bias and root mean square error for each parameter.
 
-    Beside them stand the errors of scipy's quantile fit, McCulloch's, on the same samples.
+    Beside them stand the errors of scipy's quantile fit, McCulloch's, on the same samples. Fits are
+    kept in a file, so a second run goes on.
     """
-    rows: dict[tuple[float, float], list[Array]] = {law: [] for law in LAWS}
-    taken = dict.fromkeys(LAWS, 0.0)
+    rows = {}
+    if options.fits.exists():
+        for line in np.loadtxt(options.fits, delimiter=",", ndmin=2):
+            rows[line[0], (line[1], line[2])] = line[3:]
     for seed in range(options.count):
         for law in LAWS:
-            x = StableLaw(*law, parametrization="S0").rvs(1000, random_state=seed)
-            start = time.process_time()
-            result = StableLaw.fit(x)
-            taken[law] += time.process_time() - start
-            ours = [getattr(result.law, name) for name in ("alpha", "beta", "loc", "scale")]
-            theirs = _scipy(*law).dist._fitstart(x)  # type: ignore[attr-defined]
-            rows[law].append(np.array([ours, result.standard_errors, theirs]))
-        if (seed + 1) % REPORT_EVERY == 0 or seed + 1 == options.count:
-            yield f"{seed + 1} samples of 1,000; each cell has alpha, beta, loc, scale"
-            yield "| alpha | beta | coverage, % | bias | rmse | rmse, scipy | CPU ms a fit |"
-            yield "|---|---|---|---|---|---|---|"
-            for law in LAWS:
-                yield _fit_row(law, np.array(rows[law]), 1e3 * taken[law] / (seed + 1))
+            if (seed, law) not in rows:
+                rows[seed, law] = _one_fit(seed, law)
+                with options.fits.open("a") as file:
+                    file.write(",".join(f"{v:.9g}" for v in (seed, *law, *rows[seed, law])) + "\n")
+    yield f"{options.count} samples of 1,000; each cell has alpha, beta, loc, scale"
+    yield "| alpha | beta | profile covers, % | 1.96 errors cover, % | at an end, % | bias | rmse "
+    yield "| rmse, scipy's quantiles | CPU ms a fit |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for law in LAWS:
+        yield _fit_row(law, np.array([rows[seed, law] for seed in range(options.count)]))
 
 
-def _fit_row(law: tuple[float, float], rows: Array, milliseconds: float) -> str:
-    """Return a line of the table from (sample, (estimate, error, scipy's), parameter)."""
-    off = rows[:, ::2] - np.array([*law, 0.0, 1.0])
-    cover = 100.0 * (np.abs(off[:, 0]) < 1.96 * rows[:, 1]).mean(axis=0)
-    ours, theirs = np.sqrt((off**2).mean(axis=0))
-    cells = [" ".join(f"{v:.3g}" for v in c) for c in (cover, off[:, 0].mean(axis=0), ours, theirs)]
-    return f"| {law[0]:g} | {law[1]:g} | {' | '.join(cells)} | {milliseconds:.0f} |"
+def _one_fit(seed: int, law: tuple[float, float]) -> Array:
+    """Return estimates, errors, profile distances at the truth, scipy's estimates, seconds."""
+    x = StableLaw(*law, parametrization="S0").rvs(1000, random_state=seed)
+    start = time.process_time()
+    result = StableLaw.fit(x)
+    taken = time.process_time() - start
+    truth = zip(NAMES, (*law, 0.0, 1.0), strict=True)
+    ours = [getattr(result.law, name) for name in NAMES]
+    distances = [result.profile_distance(name, value) for name, value in truth]
+    theirs = _scipy(*law).dist._fitstart(x)  # type: ignore[attr-defined]
+    return np.array([*ours, *result.standard_errors, *distances, *theirs, taken])
+
+
+def _fit_row(law: tuple[float, float], rows: Array) -> str:
+    """Return a line of the table from the rows of `_one_fit`."""
+    estimate, error, distance, theirs = (rows[:, k : k + 4] for k in (0, 4, 8, 12))
+    truth = np.array([*law, 0.0, 1.0])
+    columns = [
+        100.0 * (distance < 1.96**2).mean(axis=0),
+        100.0 * (np.abs(estimate - truth) < 1.96 * error).mean(axis=0),
+        [100.0 * np.isnan(error).any(axis=1).mean()],
+        (estimate - truth).mean(axis=0),
+        np.sqrt(((estimate - truth) ** 2).mean(axis=0)),
+        np.sqrt(((theirs - truth) ** 2).mean(axis=0)),
+        [1e3 * rows[:, 16].mean()],
+    ]
+    cells = [" ".join(f"{v:.3g}" for v in column) for column in columns]
+    return f"| {law[0]:g} | {law[1]:g} | {' | '.join(cells)} |"
 
 
 def figures(options: argparse.Namespace) -> Iterator[str]:

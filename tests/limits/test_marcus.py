@@ -47,7 +47,7 @@ def test_a_linear_b_gives_x0_exp_L(alpha: float, b: Diagonal | Linear) -> None:
 
 @pytest.mark.parametrize("alpha", [0.3, 0.6, 0.9])
 def test_decay_by_a_subordinator(alpha: float) -> None:
-    """x' = -x dL has x = exp(-L), and E exp(-L) = exp(-c^alpha / cos(pi alpha/2)) for beta = 1."""
+    """Of x' = -x dL: x = exp(-L), and E exp(-L) = exp(-c^alpha / cos(pi alpha/2)) at beta = 1."""
     c, paths = 0.3, 20_000
     sde = MarcusSDE(torch.zeros_like, [(Diagonal(-1.0), StableLaw(alpha, 1.0, scale=c))])
     x = sde.solve(1.0, 1.0, steps=7, paths=paths, seed=3).final
@@ -151,7 +151,8 @@ def test_strong_order_on_shared_noise(case: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("alpha", "beta", "theta"), [(0.7, -0.5, 1.0), (1.0, 0.0, 2.0), (1.4, 0.0, 1.0), (1.7, 0.8, 2.0)]
+    ("alpha", "beta", "theta"),
+    [(0.7, -0.5, 1.0), (1.0, 0.0, 2.0), (1.4, 0.0, 1.0), (1.7, 0.8, 2.0)],
 )
 def test_the_stationary_scale_of_ornstein_uhlenbeck(
     alpha: float, beta: float, theta: float

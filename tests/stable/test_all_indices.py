@@ -100,6 +100,15 @@ def test_seam_of_the_skewness_near_one() -> None:
         np.testing.assert_allclose(below.cdf(x), above.cdf(x), rtol=3e-12)
 
 
+def test_many_values_near_one_are_interpolated() -> None:
+    x = np.random.default_rng(0).uniform(-21.0, 21.0, 2400)
+    for alpha, beta in ((0.992, 0.5), (1.0, -0.3), (1.009, 0.0)):
+        law = StableLaw(alpha, beta, parametrization="S0")
+        for f in (law.pdf, law.cdf, law.sf):
+            few = np.concatenate([f(part) for part in np.split(x, 6)])
+            np.testing.assert_allclose(f(x), few, rtol=1e-13)
+
+
 def test_s0_is_continuous_through_one() -> None:
     x = np.linspace(-30.0, 30.0, 61)
     at_one = StableLaw(1.0, 0.8, parametrization="S0").cdf(x)

@@ -11,8 +11,8 @@ import torch
 from mpgd import StableNoise
 from mpgd.noise.counter_hash import flat_index, hash_elements, step_key_tensor
 from mpgd.stable import StableLaw
+from mpgd.stable.sampling import draw_quantiles, quantile_rows
 from mpgd.stable.standard import quantile
-from mpgd.stable.table import draw_quantiles, quantile_rows
 
 ERRORS = [
     (0.25, 0.5, 5e-5),
@@ -50,7 +50,9 @@ def test_tail_constant_of_the_table(alpha: float, beta: float) -> None:
     np.testing.assert_allclose(tail, constant * np.array([1.0 + beta, 1.0 - beta]), rtol=1e-6)
 
 
-@pytest.mark.parametrize(("alpha", "beta"), [(0.25, -0.5), (1.004, 0.7), (1.5, 0.5), (1.9, -1.0), (2.0, 0.0)])
+@pytest.mark.parametrize(
+    ("alpha", "beta"), [(0.25, -0.5), (1.004, 0.7), (1.5, 0.5), (1.9, -1.0), (2.0, 0.0)]
+)
 def test_engines_have_the_same_bits(alpha: float, beta: float) -> None:
     """The C kernel, torch's operations and numpy, over lengths that are no multiple of a block."""
     noise, count = StableNoise(alpha, beta), 1531

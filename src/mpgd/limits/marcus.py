@@ -39,7 +39,7 @@ from mpgd.limits.solution import Recorder, Solution, check_drift, initial_states
 from mpgd.noise import StableNoise
 from mpgd.parameters import check_choice, check_integer, check_positive
 from mpgd.stable import StableLaw
-from mpgd.stable.table import SMALLEST_ALPHA
+from mpgd.stable.sampling import SMALLEST_ALPHA
 
 Drift = Callable[[Tensor], Tensor]
 INTEGRALS = ("marcus", "ito")
@@ -52,8 +52,8 @@ class MarcusSDE:
 
     Args:
         drift: a, a function of x (path, coordinate) with a result of the same shape.
-        couplings: pairs (b, law). b as in `FastSlow`; the driver has the law ``law`` at time 1, with
-            alpha in [0.25, 2], where `StableNoise` has a table, and location 0 in S1.
+        couplings: pairs (b, law). b as in `FastSlow`; the driver has the law ``law`` at time 1. Its
+            alpha lies in [0.25, 2], where `StableNoise` has a table, its location in S1 is 0.
         note: where the coefficients come from, if `FastSlow.limit` had to look for them.
 
     Examples:

@@ -132,7 +132,7 @@ class Driver:
         fingerprint: identifies the tables; checkpoints hold it.
         is_normal: not chaotic but normal noise without orbits, see `mpgd.noise.memoryless`; its
             table is then that of the normal law, and c0 what the integer 1 stands for.
-        is_stable: stable noise without orbits; its table is that of `mpgd.stable.table`.
+        is_stable: stable noise without orbits; its table is that of `mpgd.stable.sampling`.
     """
 
     laminar_value: float

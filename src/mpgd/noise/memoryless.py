@@ -8,7 +8,7 @@ what the whole tensor would.
 Of the 64 bits of a Gaussian's hash the uppermost is the sign, and the 50 below it, with the last
 one set, are U. The table of `mpgd.maps.normal` at U is the magnitude. It is rounded to 27 bits
 behind the point, so that it fits an int32 with its sign; a float takes that up with one rounding.
-Of a stable number's hash the uppermost bit is the side of the median, see `mpgd.stable.table`.
+Of a stable number's hash the uppermost bit is the side of the median, see `mpgd.stable.sampling`.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from mpgd.parameters import (
     check_shape,
 )
 from mpgd.stable import StableLaw
+from mpgd.stable.sampling import OCTAVES, POSITION_BITS, ROW_BITS, SMALLEST_ALPHA, quantile_rows
 from mpgd.stable.standard import BAND, skew_shift
-from mpgd.stable.table import OCTAVES, POSITION_BITS, ROW_BITS, SMALLEST_ALPHA, quantile_rows
 
 UNIT: Final = 2.0**-NORMAL_BITS  # what the integer 1 stands for
 SMALLEST: Final = 1e-300  # a cosine that is 0 to rounding
@@ -93,7 +93,7 @@ def stable_driver(alpha: float, beta: float) -> Driver:
 
 
 def stable_numbers(index: Tensor, key: Tensor | int, driver: Driver) -> Tensor:
-    """Return stable numbers (float64) of the elements ``index``: `stable.table` in torch."""
+    """Return stable numbers (float64) of the elements ``index``: `stable.sampling` in torch."""
     h = hash_elements(index, key)
     U = ((h >> INPUT_SHIFT) & ((1 << INPUT_BITS) - 1)) | 1
     pattern = U.to(torch.float64).view(torch.int64)

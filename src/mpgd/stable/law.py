@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mpgd.stable.nodes import Array
+from mpgd.stable.integral import Array
 from mpgd.stable.sampling import draw
 from mpgd.stable.standard import (
     location,

@@ -47,7 +47,7 @@ enum { ROW_BITS = 7, BEND_BITS = 26 };         /* maps/rows.py: 2^7 rows of 16 b
 enum { POSITION_SHIFT = 52 - ROW_BITS - 32 };  /* of X in U as a double */
 enum { FIRST_ROW = 1023 << (ROW_BITS + 4) };   /* bytes; the row of U = 1, where tables begin */
 enum { NORMAL_SHIFT = 13, EXCESS = 5 };        /* maps/normal.py */
-enum { LOWER_SIDE = 50 << (ROW_BITS + 4) };    /* stable/table.py: bytes to the second side */
+enum { LOWER_SIDE = 50 << (ROW_BITS + 4) };    /* stable/sampling.py: bytes to the second side */
 
 #define MULTIPLIER 0xD6E8FEB86659FD93ull
 #define STRIDE 0x9E3779B97F4A7C15ull
@@ -190,7 +190,7 @@ INLINE int32_t normal_one(u64 h, const u64 *table) {
     return h >> 63 ? -q : q;
 }
 
-/* A stable number: a parabola with an exponent, see stable/table.py. The lower side comes second. */
+/* A stable number: a parabola with an exponent, see stable/sampling.py. The lower side comes second. */
 INLINE double stable_one(u64 h, const u64 *table) {
     double u = (double)(int64_t)(((h >> NORMAL_SHIFT) & ((1ull << 50) - 1)) | 1), power;
     u64 bits;
