@@ -3,10 +3,11 @@
     python -m benchmarks.stable [nolan] [oracle] [speed] [draws] [fit] [figures]
 
 nolan   every quantile and density of Nolan's tables (needs MPGD_DATA, folder stable): the largest
-        relative error in the smaller tail, cells above 1e-4 one by one with a 36-digit value, and
-        scipy on every n-th cell of the same table
-oracle  500 random (alpha, beta, x) against the inverted characteristic function in 36 digits
-speed   microseconds per value on one law, beside scipy
+        relative error in the smaller tail, cells above 1e-4 one by one with a 36-digit value, kept
+        in tests/stable/nolan_cells.csv, and scipy on every n-th cell of the same table
+oracle  500 random (alpha, beta, x), and 100 far in the tail, against the inverted characteristic
+        function in 36 digits, which is kept in tests/stable/random_points.csv
+speed   CPU microseconds per value on one law, of draws and of a fit, beside scipy
 draws   10^8 values of the table at four laws: Kolmogorov distance and tail counts down to 1e-7 in
         standard errors, and nanoseconds per value beside other samplers
 fit     coverage of the 95 % intervals, bias and root mean square at nine laws, samples of 1,000
@@ -56,7 +57,6 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100, help="samples of a law, for fit")
     parser.add_argument("--fits", type=Path, default=Path("fits.csv"), help="where fits are kept")
     parser.add_argument("--draws", type=int, default=10**8, help="values of a law, for draws")
-    parser.add_argument("--points", type=int, default=500, help="points, for oracle")
     parser.add_argument("--scipy", type=int, default=200, help="cells between two of scipy's")
     options = parser.parse_args()
     for name in options.parts or parts:
@@ -125,38 +125,42 @@ def _compare(
     errors, seconds = np.empty(len(table)), 0.0
     for alpha, beta in np.unique(table[:, :2], axis=0):
         rank = np.flatnonzero((table[:, 0] == alpha) & (table[:, 1] == beta))
-        start = time.perf_counter()
+        start = time.process_time()
         law = StableLaw(alpha, beta, parametrization="S0")
         errors[rank] = errors_of(law, table[rank, 2], table[rank, 3])
-        seconds += time.perf_counter() - start
+        seconds += time.process_time() - start
     good = int((errors < TOLERANCE).sum())
     each = 1e6 * seconds / len(table)
     yield f"{name}: {good} of {len(table)} within 1e-4; ours {each:.1f} us each"
-    wrong = np.flatnonzero(~(errors < TOLERANCE))
-    for rank in wrong:
-        alpha, beta, x, value = table[rank]
-        cell = f"{alpha:g} {beta:g} x {x:.9g} table {value:.9g} error {errors[rank]:.2g}"
-        yield f"    {cell}; {_decide(alpha, beta, x, function)}"
+    yield from _decide(table[~(errors < TOLERANCE)], function)
     some, elapsed, theirs = table[::every], 0.0, []
     for alpha, beta, x, value in some:
-        start = time.perf_counter()
+        start = time.process_time()
         theirs.append(errors_of(_scipy(alpha, beta), np.array([x]), np.array([value]))[0])
-        elapsed += time.perf_counter() - start
+        elapsed += time.process_time() - start
     share = float((np.array(theirs) < TOLERANCE).mean())
     ratio = elapsed / len(some) / (seconds / len(table))
     yield f"scipy on {len(some)} cells: {100 * share:.1f} % within 1e-4; {ratio:.0f} times our time"
 
 
-def _decide(alpha: float, beta: float, x: float, function: str) -> str:
-    """Return ours and the 36-digit value at a point of S0."""
-    law = StableLaw(alpha, beta, parametrization="S0")
-    y = x - location(alpha, beta, 0.0, 1.0, "S0")
-    tail, density = _oracle().tail_and_density(alpha, beta if y > 0 else -beta, abs(y))
-    if function == "pdf":
-        return f"ours {float(law.pdf(x)):.10g}, 36 digits {density:.10g}"
-    ours = law.sf(x) if y > 0 else law.cdf(x)
-    side = "above" if y > 0 else "below"
-    return f"ours {float(ours):.10g} {side}, 36 digits {tail:.10g}"
+def _decide(cells: Array, function: str) -> Iterator[str]:
+    """Yield cells of a table in S0 one by one, with our value and that in 36 digits."""
+    wanted = [(a, b, x - location(a, b, 0.0, 1.0, "S0")) for a, b, x, _ in cells.tolist()]
+    truths = _oracle().decided(wanted, ORACLE.with_name("nolan_cells.csv"))
+    worst, errors = 0.0, []
+    for (alpha, beta, x, value), (_, _, y, tail, density) in zip(cells, truths, strict=True):
+        law = StableLaw(alpha, beta, parametrization="S0")
+        ours, truth, printed, scale = law.pdf(x), density, value, density
+        if function == "cdf":
+            ours, truth = (law.sf(x) if y >= 0 else law.cdf(x)), tail
+            printed = 1.0 - value if y >= 0 else value
+            scale = min(tail, 1.0 - tail)
+        worst = max(worst, abs(ours / truth - 1.0))
+        errors.append(abs(printed - truth) / scale)
+        cell = f"{alpha:g} {beta:g} x {x:.9g} table {printed:.9g}"
+        yield f"    {cell} ours {ours:.12g} 36 digits {truth:.12g}"
+    least = f"the table's error is at least {min(errors):.2g}" if errors else ""
+    yield f"{len(cells)} cells decided: our largest error {worst:.1e}; {least}"
 
 
 def _scipy(alpha: float, beta: float) -> object:
@@ -177,42 +181,64 @@ def _oracle() -> ModuleType:
 
 
 def oracle(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the worst errors at random points; a fifth of them has |beta| = 1."""
-    rng, truth, worst = np.random.default_rng(0), _oracle(), np.zeros(2)
-    low = np.zeros(2)
-    for k in range(options.points):
-        alpha = rng.uniform(0.1, 2.0)
-        beta = float(rng.choice([rng.uniform(-1.0, 1.0), 1.0, -1.0], p=[0.8, 0.1, 0.1]))
-        y = 10.0 ** rng.uniform(-3.0, 3.0 / min(alpha, 1.0))
-        law, expected = StableLaw(alpha, beta), np.array(truth.tail_and_density(alpha, beta, y))
-        errors = np.abs(np.array([law.sf(y), law.pdf(y)]) / np.maximum(expected, 1e-300) - 1.0)
-        errors[expected < 1e-15] = 0.0
-        worst = np.maximum(worst, errors) if alpha >= 0.3 else worst
-        low = np.maximum(low, errors) if alpha < 0.3 else low
-        if errors.max() > 1e-11:
-            yield f"    {alpha:.6f} {beta:.4f} {y:.6g}: {errors}"
-        if (k + 1) % 100 == 0:
-            errors_seen = f"worst sf {worst[0]:.1e}, pdf {worst[1]:.1e}; below 0.3 {low.max():.1e}"
-            yield f"{k + 1} points: {errors_seen}"
+    """Yield the worst errors at random points; values below 1e-15 are left out."""
+    truth, worst = _oracle(), {}
+    points = truth.decided(truth.random_points(), ORACLE.with_name("random_points.csv"))
+    for k, (alpha, beta, y, *expected) in enumerate(points):
+        law = StableLaw(alpha, beta)
+        for name, value in zip(("sf", "pdf"), expected, strict=True):
+            where = "tail" if k >= 500 else "alpha >= 0.3" if alpha >= 0.3 else "alpha < 0.3"
+            error = abs(getattr(law, name)(y) / value - 1.0) if value > 1e-15 else 0.0
+            seen = worst.get((where, name), (0, 0.0))
+            worst[where, name] = (seen[0] + 1, max(seen[1], float(error)))
+    for (where, name), (count, error) in worst.items():
+        yield f"{where}, {name}: {count} points, worst relative error {error:.1e}"
 
 
 def speed(options: argparse.Namespace) -> Iterator[str]:
-    """Yield microseconds per value, ours on 10,000 points and scipy's on 20."""
-    yield "| alpha | beta | pdf | scipy | cdf | scipy | rvs, ns | scipy, ns |"
-    yield "|---|---|---|---|---|---|---|---|"
+    """Yield CPU microseconds per value: ours on 10,000 points and on one, scipy's on 20 and on one.
+
+    A fit is one of 50 values: scipy takes minutes for it.
+    """
+    yield "| alpha | beta | | ours | scipy | ratio | one number, ours | scipy | ratio |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    x, few, one = np.linspace(-10.0, 10.0, 10_000), np.linspace(-10.0, 10.0, 20), np.array(1.3)
     for alpha, beta in ((0.5, 0.5), (1.0, 0.5), (1.5, 0.5), (1.9, 0.0)):
-        ours, theirs = StableLaw(alpha, beta, parametrization="S0"), _scipy(alpha, beta)
-        x, few = np.linspace(-10.0, 10.0, 10_000), np.linspace(-10.0, 10.0, 20)
-        cells = [f"{alpha:g}", f"{beta:g}"]
+        laws = StableLaw(alpha, beta, parametrization="S0"), _scipy(alpha, beta)
         for name in ("pdf", "cdf"):
-            for law, points in ((ours, x), (theirs, few)):
-                taken = _seconds(lambda: getattr(law, name)(points)) / points.size  # noqa: B023
-                cells.append(f"{1e6 * taken:.3g}")
-        for law in (ours, theirs):
-            draw = law.rvs  # type: ignore[attr-defined]
-            taken = _seconds(lambda: draw(size=10**6, random_state=0)) / 1e6  # noqa: B023
-            cells.append(f"{1e9 * taken:.3g}")
-        yield "| " + " | ".join(cells) + " |"
+            ours, theirs = (getattr(law, name) for law in laws)
+            many = _microseconds(ours, x), _microseconds(theirs, few)
+            alone = _microseconds(ours, one), _microseconds(theirs, one)
+            cells = [f"{a:.3g} | {b:.3g} | {b / a:.0f}" for a, b in (many, alone)]
+            yield f"| {alpha:g} | {beta:g} | {name} | {' | '.join(cells)} |"
+    yield from _speed_of_draws()
+    sample = StableLaw(1.5, 0.5, parametrization="S0").rvs(50, random_state=0)
+    ours = _microseconds(StableLaw.fit, sample)
+    start = time.process_time()
+    _scipy(1.5, 0.5).dist.fit(sample)  # type: ignore[attr-defined]
+    theirs = 1e6 * (time.process_time() - start) / 50
+    both = f"ours {ours * 5e-5:.3g} s, scipy {theirs * 5e-5:.3g} s, ratio {theirs / ours:.0f}"
+    yield f"fit of 50 values: {both}"
+
+
+def _speed_of_draws() -> Iterator[str]:
+    for alpha, beta in ((0.5, 0.5), (1.5, 0.5)):
+        pair = StableLaw(alpha, beta), _scipy(alpha, beta)
+        ours, theirs = (
+            _microseconds(lambda z: law.rvs(size=z.size, random_state=0), np.zeros(10**6))  # type: ignore[attr-defined]  # noqa: B023
+            for law in pair
+        )
+        yield f"rvs at {alpha:g}, {beta:g}: {1e3 * ours:.3g} ns a value, scipy {1e3 * theirs:.3g}"
+
+
+def _microseconds(function: Callable[..., object], x: Array) -> float:
+    """Return the CPU time of a call per value, the best of three after a first one."""
+    best = np.inf
+    for k in range(4):
+        start = time.process_time()
+        function(x)
+        best = min(best, time.process_time() - start) if k else best
+    return float(1e6 * best / x.size)
 
 
 def draws(options: argparse.Namespace) -> Iterator[str]:
@@ -259,13 +285,6 @@ def draws(options: argparse.Namespace) -> Iterator[str]:
         best[name] = min(best[name], time.process_time() - start)
     for name, taken in best.items():
         yield f"{name}: {1e3 * taken:.2f} ns a value"
-
-
-def _seconds(task: Callable[[], object]) -> float:
-    task()
-    start = time.perf_counter()
-    task()
-    return time.perf_counter() - start
 
 
 def fit(options: argparse.Namespace) -> Iterator[str]:

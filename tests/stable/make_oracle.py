@@ -11,9 +11,12 @@ The step follows from the width of the sector, so that the error is below 1e-36 
 Nothing here is shared with ``mpgd``: neither Zolotarev's integral nor its variables.
 
 Each row is (alpha, beta, y, P(X > y), f(y)), y >= 0; the other side is the reflection (-y, -beta).
-Run from the repository root (about an hour, most of it near alpha = 1):
+Run from the repository root:
 
     python tests/stable/make_oracle.py
+
+``random_points.csv`` and ``nolan_cells.csv`` beside it have such rows too; `benchmarks.stable`
+writes them, by its parts ``oracle`` and ``nolan``.
 """
 
 import json
@@ -21,6 +24,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import mpmath as mp
+import numpy as np
 
 ALPHAS = [1.01, 1.02, 1.035, 1.05, 1.1, 1.25, 1.5, 5 / 3, 1.9, 1.999, 2.0]
 BETAS = [-1.0, -0.5, 0.0, 0.5, 1.0]
@@ -96,6 +100,19 @@ def decided(wanted: Iterable[tuple[float, float, float]], path: Path) -> Iterato
                 file.write(",".join(map(repr, known[alpha, beta, y])) + "\n")
                 file.flush()
             yield known[alpha, beta, y]
+
+
+def random_points() -> list[tuple[float, float, float]]:
+    """Return 500 (alpha, beta, y), a fifth of them with |beta| = 1, and 100 far in the tail."""
+    rng, found = np.random.default_rng(0), []
+    for _ in range(500):
+        alpha = rng.uniform(0.1, 2.0)
+        beta = float(rng.choice([rng.uniform(-1.0, 1.0), 1.0, -1.0], p=[0.8, 0.1, 0.1]))
+        found.append((alpha, beta, 10.0 ** rng.uniform(-3.0, 3.0 / min(alpha, 1.0))))
+    for _ in range(100):
+        alpha, beta = rng.uniform(0.1, 2.0), rng.uniform(-1.0, 1.0)
+        found.append((alpha, beta, 10.0 ** (rng.uniform(3.0, 14.0) / alpha)))
+    return found
 
 
 def points(alpha: float, beta: float) -> list[float]:
