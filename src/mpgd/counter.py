@@ -119,7 +119,7 @@ def stable(
 
     Args:
         x: as in `bits`, like the other arguments.
-        alpha: the index, above 1 and at most 2.
+        alpha: the index, in [0.25, 2].
         beta: the skewness.
         seed: a non-negative integer.
         step: the number of the draw.

@@ -32,15 +32,16 @@ def load_oracle() -> ModuleType:
 
 
 def test_inverted_characteristic_function_at_random_points() -> None:
-    """A sample of `python -m benchmarks.stable oracle`, away from 1, where the oracle is slow."""
-    rng, oracle = np.random.default_rng(30), load_oracle()
-    for _ in range(6):
-        alpha, beta = rng.uniform(0.1, 0.9), rng.choice([-1.0, 1.0, rng.uniform(-1.0, 1.0)])
-        y = 10.0 ** rng.uniform(-3.0, 3.0 / alpha)
-        law, expected = StableLaw(alpha, beta), np.array(oracle.tail_and_density(alpha, beta, y))
-        values = np.array([law.sf(y), law.pdf(y)])
-        seen = expected > VISIBLE
-        np.testing.assert_allclose(values[seen], expected[seen], rtol=1e-12)
+    """All 600 points of `python -m benchmarks.stable oracle`, and two of them computed anew."""
+    oracle = load_oracle()
+    rows = np.loadtxt(Path(__file__).with_name("random_points.csv"), delimiter=",", skiprows=1)
+    np.testing.assert_array_equal(rows[:, :3], oracle.random_points())
+    for alpha, beta, y, *expected in rows.tolist():
+        law = StableLaw(alpha, beta)
+        for ours, value in zip((law.sf(y), law.pdf(y)), expected, strict=True):
+            assert ours == pytest.approx(value, rel=1e-12) or value < VISIBLE
+    for k in (2, 550):
+        assert oracle.tail_and_density(*rows[k, :3].tolist()) == tuple(rows[k, 3:])
 
 
 def density_by_quadrature(x: float, alpha: float, beta: float) -> float:
@@ -81,6 +82,15 @@ def test_no_jump_at_the_seams_near_one(beta: float) -> None:
                 assert pair[0] == pytest.approx(pair[1], rel=1e-11)
 
 
+@pytest.mark.parametrize("alpha", [0.1, 0.25, 0.5, 0.9, 1.4])
+@pytest.mark.parametrize("beta", [-0.9, 0.3, 1.0])
+def test_far_tail_is_its_leading_power(alpha: float, beta: float) -> None:
+    """P(X > x) ~ C (1 + beta) x^-alpha, with an error of the size of the tail or x^-2."""
+    x = 10.0 ** (min(13.5, 280.0 * alpha) / min(alpha, 1.0))
+    constant = math.gamma(alpha) * math.sin(0.5 * math.pi * alpha) / math.pi * (1.0 + beta)
+    assert StableLaw(alpha, beta).sf(x) * x**alpha == pytest.approx(constant, rel=1e-12)
+
+
 def test_seam_of_the_skewness_near_one() -> None:
     x = np.linspace(-19.0, 19.0, 39)
     for alpha in (0.995, 1.0, 1.004):
@@ -89,6 +99,15 @@ def test_seam_of_the_skewness_near_one() -> None:
         )
         np.testing.assert_allclose(below.pdf(x), above.pdf(x), rtol=3e-12)
         np.testing.assert_allclose(below.cdf(x), above.cdf(x), rtol=3e-12)
+
+
+def test_many_values_near_one_are_interpolated() -> None:
+    x = np.random.default_rng(0).uniform(-21.0, 21.0, 2400)
+    for alpha, beta in ((0.992, 0.5), (1.0, -0.3), (1.009, 0.0)):
+        law = StableLaw(alpha, beta, parametrization="S0")
+        for f in (law.pdf, law.cdf, law.sf):
+            few = np.concatenate([f(part) for part in np.split(x, 6)])
+            np.testing.assert_allclose(f(x), few, rtol=1e-13)
 
 
 def test_s0_is_continuous_through_one() -> None:

@@ -63,3 +63,33 @@ def test_s1_is_the_same_law() -> None:
 def test_data_without_a_fit(data: list[float]) -> None:
     with pytest.raises(ValueError, match="at least 10 finite numbers that are not all equal"):
         fit(data)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_profile_interval(name: str) -> None:
+    """At its ends the likelihood is lower by half a quantile of chi-squared, or the range ends."""
+    x = StableLaw(1.7, 0.9, parametrization="S0").rvs(1000, random_state=3)
+    result = fit(x)
+    low, high = result.interval(name)
+    assert low < getattr(result.law, name) < high
+    for end in (low, high):
+        distance = result.profile_distance(name, end)
+        if end == 1.0:
+            assert distance < 1.96**2
+        else:
+            assert distance == pytest.approx(1.96**2, abs=0.01)
+    narrow = result.interval(name, confidence=0.5)
+    assert low < narrow[0] < narrow[1] <= high
+
+
+def test_profile_interval_far_from_the_ends_is_1_96_standard_errors() -> None:
+    x = StableLaw(1.4, 0.2, 3.0, 2.0, "S0").rvs(4000, random_state=0)
+    for parametrization in ("S0", "S1"):
+        result = fit(x, fix_beta=0.2, parametrization=parametrization)
+        half = 1.96 * result.standard_errors[0]
+        ends = result.law.alpha + half * np.array([-1.0, 1.0])
+        np.testing.assert_allclose(result.interval("alpha"), ends, atol=0.1 * half)
+    with pytest.raises(ValueError, match="must be a parameter that was not fixed, got 'beta'"):
+        result.interval("beta")
+    with pytest.raises(ValueError, match=r"confidence must lie in \(0, 1\), got 1.0"):
+        result.interval("alpha", 1.0)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import integrate
 from scipy.stats import kstest, levy_stable, norm
 
-from mpgd.stable import StableLaw, integral, nodes
+from mpgd.stable import StableLaw, integral
 from mpgd.stable.sampling import chambers_mallows_stuck
 from mpgd.stable.standard import SUBTRACT_FROM
 
@@ -194,7 +194,7 @@ def test_no_jump_where_the_computation_changes(alpha: float, beta: float) -> Non
     law, side = StableLaw(alpha, beta), integral.side_of(alpha, beta) if alpha > 1 else None
     power = alpha / (alpha - 1.0)
     offset = side.offset if side else integral.side_of(alpha, 0.2).offset
-    switch = np.exp((nodes.CELL * np.arange(-20, 25) - offset) / power)
+    switch = np.exp((integral.CELL * np.arange(-20, 25) - offset) / power)
     switch = switch[(switch > 1e-12) & (switch < 1e12)]
     if side and beta > -1.0:
         switch = np.append(switch, np.exp(side.log_ends))
@@ -221,7 +221,7 @@ def test_step_has_converged(monkeypatch: pytest.MonkeyPatch) -> None:
         rows = (0, 2) if alpha > SUBTRACT_FROM else (0, 1, 2)
         coarse = np.exp(integral.log_side(y, alpha, beta, rows))
         with monkeypatch.context() as patch:
-            patch.setattr(nodes, "STEP", 0.5 * nodes.STEP)
+            patch.setattr(integral, "STEP", 0.5 * integral.STEP)
             integral.side_of.cache_clear()
             fine = np.exp(integral.log_side(y, alpha, beta, rows))
         integral.side_of.cache_clear()

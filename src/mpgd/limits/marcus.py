@@ -7,13 +7,22 @@ is Strang's: half a step of the drift, the flows of b_1, b_2, ... in the order o
 half a step of the drift. Drift steps are Heun's; two neighbouring halves are taken as one step.
 
 Strong order: the error at a fixed time, on shared noise, falls like h where the flows of all
-drivers commute (one coupling that is a number, diagonal or linear), and like h^(1/alpha), up to
-logarithms, where those of two drivers do not, such as additive and multiplicative noise: the order
-of the jumps inside a step is lost. Its mean may be infinite; this is about its median over paths.
+drivers commute (one coupling that is a number, diagonal or linear), and like h^min(1, 1/alpha), up
+to logarithms, where those of two drivers do not, such as additive and multiplicative noise: the
+order of the jumps inside a step is lost. Its mean may be infinite; this is about its median over
+paths.
 
-Reference: Lim, Wan & Simsekli (2022), Theorem 4.1 and Appendix B.2; Marcus (1981).
+The limit theorem has 1 < alpha < 2. The equation makes sense for every semimartingale, so alpha may
+be any index of `StableNoise`: at 2 L is Brownian and the integral Stratonovich's; above 1 the jumps
+are compensated, L has mean 0; below 1 they are summable, and L is their plain sum. In between, at
+alpha = 1, S1 makes L a Levy process too: with scale c and skewness beta, L_h has the scale c h and,
+from the standard law, the shift (2/pi) beta c h log(c h).
+
+References: Lim, Wan & Simsekli (2022), Theorem 4.1 and Appendix B.2; Marcus (1981); Kurtz, Pardoux
+& Protter (1995).
 """
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -30,6 +39,7 @@ from mpgd.limits.solution import Recorder, Solution, check_drift, initial_states
 from mpgd.noise import StableNoise
 from mpgd.parameters import check_choice, check_integer, check_positive
 from mpgd.stable import StableLaw
+from mpgd.stable.sampling import SMALLEST_ALPHA
 
 Drift = Callable[[Tensor], Tensor]
 INTEGRALS = ("marcus", "ito")
@@ -42,7 +52,8 @@ class MarcusSDE:
 
     Args:
         drift: a, a function of x (path, coordinate) with a result of the same shape.
-        couplings: pairs (b, law). b as in `FastSlow`; the driver has the law ``law`` at time 1.
+        couplings: pairs (b, law). b as in `FastSlow`; the driver has the law ``law`` at time 1. Its
+            alpha lies in [0.25, 2], where `StableNoise` has a table, its location in S1 is 0.
         note: where the coefficients come from, if `FastSlow.limit` had to look for them.
 
     Examples:
@@ -172,7 +183,14 @@ class MarcusSDE:
         laws = [law for _, law in self.couplings]
         noises = [StableNoise(law.alpha, law.beta) for law in laws]
         scales = [law.scale * h ** (1.0 / law.alpha) for law in laws]
-        return by_step(noises, widths(self._b, x), scales, len(x), steps, seed)
+        shifts = [
+            2.0 / math.pi * law.beta * c * math.log(c) if law.alpha == 1.0 else 0.0
+            for law, c in zip(laws, scales, strict=True)
+        ]
+        drawn = by_step(noises, widths(self._b, x), scales, len(x), steps, seed)
+        if not any(shifts):
+            return drawn
+        return ([dL + s for dL, s in zip(row, shifts, strict=True)] for row in drawn)
 
     def _given(
         self, increments: Tensor | Sequence[Tensor], x: Tensor, steps: int
@@ -241,13 +259,14 @@ def widths(couplings: Sequence[Coupling], x: Tensor) -> list[int]:
 
 
 def _check_driving(law: StableLaw, i: int) -> None:
-    """Raise if a law is none of those that the limit theorem has: centred, of index above 1."""
-    if np.ndim(law.alpha) or not law.alpha > 1.0:
+    """Raise if a law has no table, or a drift of its own."""
+    if np.ndim(law.alpha) or not law.alpha >= SMALLEST_ALPHA:
         raise ValueError(
-            f"couplings[{i}] needs a law with alpha in (1, 2], as in the limit theorem (up to 1 "
-            f"the driving sums have no mean to centre), got alpha={law.alpha!r}"
+            f"couplings[{i}] needs one law with alpha in [{SMALLEST_ALPHA}, 2], the range of "
+            f"StableNoise, got alpha={law.alpha!r}"
         )
-    if law.mean() != 0.0:
+    if law.s1_location() != 0.0:
         raise ValueError(
-            f"couplings[{i}] needs a law of mean 0 (put the mean into the drift), got {law!r}"
+            f"couplings[{i}] needs a law of location 0 in S1, which is mean 0 above alpha = 1 (put "
+            f"the location into the drift), got {law!r}"
         )

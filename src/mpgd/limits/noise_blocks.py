@@ -1,8 +1,7 @@
 """Values of a noise for many steps at a time, from the compiled kernels where there are any.
 
 A stream fills a buffer (step, path, component) with the values of the next steps. What it writes
-is what `noise.step` would return, step after step: in bits for chaotic and Gaussian noise, to
-rounding for stable noise.
+is what `noise.step` would return, step after step, in bits.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor
 
 from mpgd.limits.drivers import DrivingNoise
-from mpgd.noise import GaussianNoise, NoiseState
+from mpgd.noise import GaussianNoise, NoiseState, StableNoise
 from mpgd.noise.counter_hash import flat_index, step_key_tensor
 from mpgd.noise.engines import cpu, use_cpu_kernels
 from mpgd.noise.memoryless import MemorylessNoise
@@ -33,7 +32,7 @@ def open_stream(noise: DrivingNoise, shape: tuple[int, int], seed: int, driver_i
     # Components of one orbit: then an element of the state is a whole path's driver.
     alone = shape if components is None else shape[:1]
     state = noise.init(alone, seed, "cpu", driver_id=driver_id)
-    if isinstance(noise, PhasedNoise | GaussianNoise):
+    if isinstance(noise, PhasedNoise | GaussianNoise | StableNoise):
         engine = noise.engine if isinstance(noise, PhasedNoise) else None
         if use_cpu_kernels(engine, state.word.device):
             return _kernel_stream(noise, state)
@@ -66,7 +65,7 @@ def by_step(
             yield [buffer[k] for buffer in buffers]
 
 
-def _kernel_stream(noise: PhasedNoise | GaussianNoise, state: NoiseState) -> Fill:
+def _kernel_stream(noise: PhasedNoise | GaussianNoise | StableNoise, state: NoiseState) -> Fill:
     words, clock = state.word if noise.has_orbit else None, _Clock(state)
 
     def fill(out: Tensor) -> None:

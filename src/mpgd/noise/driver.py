@@ -132,7 +132,7 @@ class Driver:
         fingerprint: identifies the tables; checkpoints hold it.
         is_normal: not chaotic but normal noise without orbits, see `mpgd.noise.memoryless`; its
             table is then that of the normal law, and c0 what the integer 1 stands for.
-        is_stable: stable noise without orbits; its table is that of `mpgd.stable.table`.
+        is_stable: stable noise without orbits; its table is that of `mpgd.stable.sampling`.
     """
 
     laminar_value: float
@@ -149,9 +149,14 @@ class Driver:
     is_stable: bool = False
 
     @property
+    def has_phases(self) -> bool:
+        """Whether its values last; normal and stable ones are independent."""
+        return not (self.is_normal or self.is_stable)
+
+    @property
     def is_cut(self) -> bool:
         """Whether phases have a longest one."""
-        return not self.is_normal and self.largest < magnitude(None)
+        return self.has_phases and self.largest < magnitude(None)
 
 
 @lru_cache(maxsize=128)

@@ -8,12 +8,11 @@ what the whole tensor would.
 Of the 64 bits of a Gaussian's hash the uppermost is the sign, and the 50 below it, with the last
 one set, are U. The table of `mpgd.maps.normal` at U is the magnitude. It is rounded to 27 bits
 behind the point, so that it fits an int32 with its sign; a float takes that up with one rounding.
-Of a stable number's hash the uppermost bit is the side of the median, see `mpgd.stable.table`.
+Of a stable number's hash the uppermost bit is the side of the median, see `mpgd.stable.sampling`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
@@ -35,16 +34,16 @@ from mpgd.noise.engines.tensor import lookup
 from mpgd.noise.noise_state import NoiseState, new_state
 from mpgd.noise.protocol import Noise
 from mpgd.parameters import (
-    check_alpha,
     check_beta,
     check_flag,
     check_integer,
     check_positive,
+    check_real,
     check_shape,
 )
 from mpgd.stable import StableLaw
+from mpgd.stable.sampling import OCTAVES, POSITION_BITS, ROW_BITS, SMALLEST_ALPHA, quantile_rows
 from mpgd.stable.standard import BAND, skew_shift
-from mpgd.stable.table import OCTAVES, POSITION_BITS, ROW_BITS, quantile_rows
 
 UNIT: Final = 2.0**-NORMAL_BITS  # what the integer 1 stands for
 SMALLEST: Final = 1e-300  # a cosine that is 0 to rounding
@@ -73,12 +72,11 @@ def normal_driver(deviation: float) -> Driver:
 @lru_cache(maxsize=32)
 def stable_driver(alpha: float, beta: float) -> Driver:
     """Return what the kernels know of stable noise, in S1."""
-    shift = skew_shift(alpha, beta) if alpha - 1.0 < BAND else 0.0
+    shift = skew_shift(alpha, beta) if 0.0 < abs(alpha - 1.0) < BAND else 0.0
     rows = quantile_rows(alpha, beta, shift)
     # `Table` reverses the octaves, and with them the sides.
     falling = rows.reshape(2 * OCTAVES, -1, 2)[::-1].reshape(-1, 2).view(np.uint64)
     table = Table(np.ascontiguousarray(falling), ROW_BITS)
-    digest = hashlib.sha256(rows.tobytes()).hexdigest()
     return Driver(
         laminar_value=1.0,
         burst_value=0.0,
@@ -89,13 +87,13 @@ def stable_driver(alpha: float, beta: float) -> Driver:
         starts=table,
         law=None,
         largest=0,
-        fingerprint=int(digest[:16], 16) >> 1,
+        fingerprint=0,
         is_stable=True,
     )
 
 
 def stable_numbers(index: Tensor, key: Tensor | int, driver: Driver) -> Tensor:
-    """Return stable numbers (float64) of the elements ``index``: `stable.table` in torch."""
+    """Return stable numbers (float64) of the elements ``index``: `stable.sampling` in torch."""
     h = hash_elements(index, key)
     U = ((h >> INPUT_SHIFT) & ((1 << INPUT_BITS) - 1)) | 1
     pattern = U.to(torch.float64).view(torch.int64)
@@ -133,6 +131,10 @@ class MemorylessNoise(ABC):
         def exponent(self) -> float:
             """Sums of k values grow like k^exponent; it is eta's power too."""
 
+        @property
+        def driver(self) -> Driver:
+            """The constants that all engines read."""
+
     @property
     def has_orbit(self) -> bool:
         """A value depends on its element and step alone."""
@@ -162,9 +164,13 @@ class MemorylessNoise(ABC):
 
     def step(self, state: NoiseState, *, index: Tensor | None = None) -> tuple[Tensor, NoiseState]:
         """Return the values at this time (float64) and the state at the next."""
-        shape = tuple(state.word.shape)
-        index = flat_index(shape, state.word.device) if index is None else index
-        value = self.draw(index, step_key_tensor(state.key, state.step))
+        device = state.word.device
+        if index is None and use_cpu_kernels(None, device):
+            value = torch.empty(state.word.shape, dtype=torch.float64, device=device)
+            cpu.advance(self.driver, None, value, int(state.key), int(state.step))
+        else:
+            index = flat_index(tuple(state.word.shape), device) if index is None else index
+            value = self.draw(index, step_key_tensor(state.key, state.step))
         return value, replace(state, step=state.step + 1)
 
     def path(
@@ -274,14 +280,6 @@ class GaussianNoise(MemorylessNoise):
         found: Driver = self.__dict__["_driver"]
         return found
 
-    def step(self, state: NoiseState, *, index: Tensor | None = None) -> tuple[Tensor, NoiseState]:
-        """Return the values at this time (float64) and the state at the next."""
-        if index is not None or not use_cpu_kernels(None, state.word.device):
-            return super().step(state, index=index)
-        value = torch.empty(state.word.shape, dtype=torch.float64, device=state.word.device)
-        cpu.advance(self.driver, None, value, int(state.key), int(state.step))
-        return value, replace(state, step=state.step + 1)
-
     def draw(self, index: Tensor, key: Tensor | int) -> Tensor:
         """Return the values of the elements ``index`` under the key of one step."""
         driver = self.driver
@@ -290,10 +288,14 @@ class GaussianNoise(MemorylessNoise):
 
 @dataclass(frozen=True)
 class StableNoise(MemorylessNoise):
-    """Independent values of the stable law X(alpha, beta), scale 1.
+    """Independent values of the stable law X(alpha, beta), scale 1 and location 0 in S1.
+
+    A table gives its quantiles to 5e-6 of max(|x|, 0.1) for alpha >= 0.4, and to 5e-5 below; the
+    distribution function to 3e-7 and 2e-5. |x| is at most 2^(51/alpha), the quantile of 2^-51. In
+    float32 that overflows below alpha = 0.4.
 
     Args:
-        alpha: the tail index, in (1, 2].
+        alpha: the tail index, in [0.25, 2]; below, 2^(51/alpha) has no place in the table.
         beta: the skewness, in [-1, 1].
 
     Examples:
@@ -306,7 +308,9 @@ class StableNoise(MemorylessNoise):
     beta: float = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "alpha", check_alpha(self.alpha))
+        rule = f"[{SMALLEST_ALPHA}, 2]"
+        alpha = check_real("alpha", self.alpha, rule, SMALLEST_ALPHA, 2.0, "[]")
+        object.__setattr__(self, "alpha", alpha)
         object.__setattr__(self, "beta", check_beta(self.beta))
 
     @property
@@ -326,19 +330,17 @@ class StableNoise(MemorylessNoise):
         """The law of k^(-1/alpha) times sums of k values, that of one value."""
         return StableLaw(self.alpha, self.beta)
 
-    def step(self, state: NoiseState, *, index: Tensor | None = None) -> tuple[Tensor, NoiseState]:
-        """Return the values at this time (float64) and the state at the next."""
-        if index is not None or not use_cpu_kernels(None, state.word.device):
-            return super().step(state, index=index)
-        value = torch.empty(state.word.shape, dtype=torch.float64, device=state.word.device)
-        cpu.advance(
-            stable_driver(self.alpha, self.beta), None, value, int(state.key), int(state.step)
-        )
-        return value, replace(state, step=state.step + 1)
+    @property
+    def driver(self) -> Driver:
+        """The constants that all engines read."""
+        if "_driver" not in self.__dict__:  # a compiler cannot see into a cache
+            object.__setattr__(self, "_driver", stable_driver(self.alpha, self.beta))
+        found: Driver = self.__dict__["_driver"]
+        return found
 
     def draw(self, index: Tensor, key: Tensor | int) -> Tensor:
         """Return the values of the elements ``index`` under the key of one step."""
-        return stable_numbers(index, key, stable_driver(self.alpha, self.beta))
+        return stable_numbers(index, key, self.driver)
 
     def transform(self, u1: Tensor, u2: Tensor) -> Tensor:
         """Return stable values by the Chambers-Mallows-Stuck formula, the tests' other way."""

@@ -58,7 +58,7 @@ def phase_pushes(settings: Settings, eta: float) -> list[tuple[float, float] | t
     scales = strengths(eta, *settings.sizes, settings.exponents)
     return [
         (None, None)
-        if driver is None or driver.is_normal
+        if driver is None or not driver.has_phases
         else (abs(float(scale)) * driver.laminar_value, abs(float(scale) * driver.burst_value))
         for scale, driver in zip(scales, settings.drivers, strict=True)
     ]

@@ -328,7 +328,8 @@ def _driver(noise: Noise) -> Driver | None:
 
 def _fingerprint(drivers: tuple[Driver | None, Driver | None]) -> int | None:
     """Return what identifies the tables that the noises' bits come from."""
-    return make_key(*(d.fingerprint if d else 0 for d in drivers)) if any(drivers) else None
+    parts = [d.fingerprint if d else 0 for d in drivers]
+    return make_key(*parts) if any(parts) else None
 
 
 def _orbits(

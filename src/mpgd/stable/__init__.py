@@ -2,17 +2,14 @@
 
 law        the law, with the names of scipy.stats
 standard   the standard law: its functions and quantiles
-integral   one side by Zolotarev's integral
+integral   one side by Zolotarev's integral, and its quadrature
 near_one   the same for alpha near 1
-nodes      the quadrature of both
-sampling   Chambers, Mallows and Stuck
-table      the quantile function in integers, for draws from a hash
+sampling   draws by a formula, from a table, and along paths
 slopes     derivatives in x and the parameters
 estimate   maximum likelihood
 torch      the law as a distribution of torch
-levy_process   paths of stable processes
 """
 
 from mpgd.stable.estimate import StableFit as StableFit
 from mpgd.stable.law import StableLaw as StableLaw
-from mpgd.stable.levy_process import process as process
+from mpgd.stable.sampling import process as process

@@ -16,6 +16,7 @@ Distributions, Definitions 1.4 and 1.5.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,14 +26,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mpgd.stable.nodes import Array
+from mpgd.stable.integral import Array
 from mpgd.stable.sampling import draw
-from mpgd.stable.standard import (
-    location,
-    log_functions,
-    quantile,
-    skew_shift,
-)
+from mpgd.stable.standard import location, log_functions, quantile, skew_shift
 
 if TYPE_CHECKING:
     from mpgd.stable.estimate import StableFit
@@ -93,8 +89,10 @@ class StableLaw:
     def __post_init__(self) -> None:
         for name in NAMES:
             value = _real_parameter(name, getattr(self, name))
-            rule, inside = RANGES[name]
-            _require(f"{name} {rule}", np.atleast_1d(value), inside(np.atleast_1d(value)))
+            rule, is_inside = RANGES[name]
+            outside = np.atleast_1d(value)[~is_inside(np.atleast_1d(value))]
+            if outside.size:
+                raise ValueError(f"{name} {rule}, got {float(outside[0])!r}")
             object.__setattr__(self, name, value)
         if self.parametrization not in PARAMETRIZATIONS:
             raise ValueError(f"parametrization must be 'S0' or 'S1', got {self.parametrization!r}")
@@ -203,7 +201,16 @@ class StableLaw:
             >>> float(StableLaw(1.5, loc=2.0).mean()), float(StableLaw(1.0).mean())
             (2.0, nan)
         """
-        return self._of_parameters(_mean, self.parametrization)
+        return np.where(np.asarray(self.alpha) > 1.0, self.s1_location(), np.nan)[()]
+
+    def s1_location(self) -> Array:
+        """Return the location in S1, which is the mean for alpha > 1.
+
+        Examples:
+            >>> round(float(StableLaw(1.5, 1.0, parametrization="S0").s1_location()), 12)
+            1.0
+        """
+        return self._of_parameters(_s1_location, self.parametrization)
 
     def var(self) -> Array:
         """Return the variance: 2 scale^2 at alpha = 2, inf below.
@@ -294,9 +301,9 @@ class StableLaw:
 
     def _of_x(self, x: ArrayLike, function: Callable[..., Array]) -> Array:
         """Return a function of (z, alpha, beta, scale) at z = (x - location) / scale."""
-        x, *parameters = np.broadcast_arrays(_real_array("x", x), *self._parameters())
+        x, laws = self._grouped(_real_array("x", x))
         out = np.empty(x.shape)
-        for where, (a, b, m, c) in grouped_laws(parameters):
+        for where, (a, b, m, c) in laws:
             with np.errstate(over="ignore", invalid="ignore"):
                 z = (x[where] - location(a, b, m, c, self.parametrization)) / c
             out[where] = function(z.ravel(), a, b, c).reshape(z.shape)
@@ -312,14 +319,22 @@ class StableLaw:
 
     def _standardized(self, argument: Array, function: Callable[..., Array]) -> Array:
         """Return location + scale Z, where Z is a function of (argument, alpha, beta)."""
-        argument, *parameters = np.broadcast_arrays(argument, *self._parameters())
+        argument, laws = self._grouped(argument)
         out = np.empty(argument.shape)
-        for where, (a, b, m, c) in grouped_laws(parameters):
+        for where, (a, b, m, c) in laws:
             some = argument[where]
             with np.errstate(over="ignore"):
                 value = c * function(some.ravel(), a, b).reshape(some.shape)
             out[where] = value + location(a, b, m, c, self.parametrization)
         return out[()]
+
+    def _grouped(self, argument: Array) -> tuple[Array, list[tuple[Any, tuple[float, ...]]]]:
+        """Return an argument broadcast with the parameters, and the laws of its entries."""
+        parameters = self._parameters()
+        if all(isinstance(p, float) for p in parameters):  # one law: the quick way
+            return argument, [(..., parameters)] if argument.size else []
+        argument, *arrays = np.broadcast_arrays(argument, *parameters)
+        return argument, grouped_laws(arrays)
 
     def _of_parameters(self, function: Callable[..., float], *more: str) -> Array:
         each = np.vectorize(lambda *p: function(*p, *more), otypes=[float])
@@ -329,10 +344,14 @@ class StableLaw:
         return tuple(getattr(self, name) for name in NAMES)
 
 
-def _mean(alpha: float, beta: float, loc: float, scale: float, parametrization: str) -> float:
-    if alpha <= 1.0:
-        return np.nan
-    return loc if parametrization == "S1" else loc - scale * skew_shift(alpha, beta)
+def _s1_location(
+    alpha: float, beta: float, loc: float, scale: float, parametrization: str
+) -> float:
+    if parametrization == "S1" or beta == 0.0:
+        return loc
+    if alpha == 1.0:
+        return loc - 2.0 / math.pi * beta * scale * math.log(scale)
+    return loc - scale * skew_shift(alpha, beta)
 
 
 def _twist(log_s: Array, alpha: Array) -> Array:
@@ -374,11 +393,6 @@ def _real_array(name: str, value: ArrayLike) -> Array:
     if array.dtype.kind not in "iuf":
         raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
     return array.astype(np.float64)
-
-
-def _require(rule: str, values: Array, held: NDArray[np.bool_]) -> None:
-    if not np.all(held):
-        raise ValueError(f"{rule}, got {float(values[~held][0])!r}")
 
 
 def _exp(values: Array) -> Array:

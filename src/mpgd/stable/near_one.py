@@ -32,7 +32,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mpgd.stable.nodes import Array, Geometry, Integral
+from mpgd.stable.integral import Array, Geometry, Integral
 
 Complex = NDArray[np.complex128]
 
@@ -40,6 +40,7 @@ FAR = 20.0
 HALF = 0.5
 ANGLE = 0.4  # of the turned contour
 RANGE = 40.0  # e^-40 is below rounding
+PANELS, DEGREE = 20, 26  # of the interpolation of many values
 CHUNK = 100_000  # entries of the largest temporary array
 
 
@@ -115,10 +116,35 @@ def _turned(x: Array, alpha: float, beta: float) -> Array:
     out = np.empty((3, x.size))
     for sign in (1.0, -1.0):
         side = np.signbit(x) == (sign < 0.0)
-        tail, density = _contour(np.abs(x[side]), alpha, sign * beta)
+        many = side.sum() > PANELS * DEGREE
+        sums = (_interpolated if many else _contour)(np.abs(x[side]), alpha, sign * beta)
+        tail, density = sums
         values = np.log(np.stack([tail, 1.0 - tail, density]))
         out[:, side] = values if sign > 0.0 else values[[1, 0, 2]]
     return out
+
+
+def _interpolated(x: Array, alpha: float, beta: float) -> Array:
+    """Return `_contour` by Clenshaw's recurrence in panels; analytic within 1 of the real line."""
+    rows = _panels(alpha, beta)
+    place = x * (PANELS / FAR)
+    panel = np.minimum(place.astype(np.int64), PANELS - 1)
+    t = 4.0 * (place - panel) - 2.0
+    after, here = np.zeros((2, x.size)), np.zeros((2, x.size))
+    for k in range(DEGREE - 1, 0, -1):
+        after, here = here, t * here - after + rows[k][:, panel]
+    return np.asarray(0.5 * t * here - after + rows[0][:, panel])
+
+
+@lru_cache(maxsize=16)
+def _panels(alpha: float, beta: float) -> Array:
+    """Return Chebyshev coefficients, (degree, function, panel)."""
+    k = np.arange(DEGREE)
+    angle = np.pi * (k + 0.5) / DEGREE
+    x = (np.arange(PANELS)[:, None] + 0.5 + 0.5 * np.cos(angle)) * (FAR / PANELS)
+    values = np.stack(_contour(x.ravel(), alpha, beta)).reshape(2, PANELS, DEGREE)
+    basis = np.cos(np.multiply.outer(k, angle)) * (2.0 - (k == 0.0)[:, None]) / DEGREE
+    return np.asarray(np.einsum("kn,fpn->kfp", basis, values))
 
 
 def _contour(x: Array, alpha: float, beta: float) -> tuple[Array, Array]:

@@ -1,6 +1,6 @@
 """Derivatives of the log density and of the distribution function, in x and all four parameters.
 
-At fixed points w of `nodes`, with log g = xi + u, and E the mean under the weight g e^(-g) d delta,
+At fixed w (see `integral`), with log g = xi + u, and E the mean under the weight g e^(-g) d delta,
 
     d/dp log int g e^(-g) d delta = E[(1 - g) (xi_p + u_p)] + (log Lambda)_p
     d/dp     int   e^(-g) d delta = -E[xi_p + u_p] int g e^(-g) d delta + (log Lambda)_p int e^(-g)
@@ -20,9 +20,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mpgd.stable.integral import angles, log_side, side_of
+from mpgd.stable.integral import Array, angles, log_side, side_of
 from mpgd.stable.law import grouped_laws
-from mpgd.stable.nodes import Array
 from mpgd.stable.standard import BAND, location, skew_shift
 
 INSIDE = 1e-7  # distance to the end of a range at which a one-sided derivative is taken

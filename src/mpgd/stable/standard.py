@@ -12,9 +12,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from mpgd.stable.integral import angles, log_side
+from mpgd.stable.integral import Array, angles, log_side
 from mpgd.stable.near_one import log_near_one
-from mpgd.stable.nodes import Array
 
 BAND = 0.01  # |alpha - 1| below which S0 is the coordinate
 SUBTRACT_FROM = 1.2  # there P(X < 0) is at least 1/6

@@ -47,6 +47,7 @@ enum { ROW_BITS = 7, BEND_BITS = 26 };         /* maps/rows.py: 2^7 rows of 16 b
 enum { POSITION_SHIFT = 52 - ROW_BITS - 32 };  /* of X in U as a double */
 enum { FIRST_ROW = 1023 << (ROW_BITS + 4) };   /* bytes; the row of U = 1, where tables begin */
 enum { NORMAL_SHIFT = 13, EXCESS = 5 };        /* maps/normal.py */
+enum { LOWER_SIDE = 50 << (ROW_BITS + 4) };    /* stable/sampling.py: bytes to the second side */
 
 #define MULTIPLIER 0xD6E8FEB86659FD93ull
 #define STRIDE 0x9E3779B97F4A7C15ull
@@ -189,15 +190,15 @@ INLINE int32_t normal_one(u64 h, const u64 *table) {
     return h >> 63 ? -q : q;
 }
 
-/* A stable number: a parabola with an exponent, see stable/table.py. The lower side comes second. */
+/* A stable number: a parabola with an exponent, see stable/sampling.py. The lower side comes second. */
 INLINE double stable_one(u64 h, const u64 *table) {
     double u = (double)(int64_t)(((h >> NORMAL_SHIFT) & ((1ull << 50) - 1)) | 1), power;
     u64 bits;
     memcpy(&bits, &u, 8);
     u64 lower = h >> 63; /* a branch on it would be mispredicted every other time */
-    const u64 *row = table + 2 * ((bits >> (52 - ROW_BITS)) - (1023 << ROW_BITS) + lower * (50 << ROW_BITS));
+    const u64 *row = table + 2 * ((bits >> (52 - ROW_BITS)) - (1023 << ROW_BITS)) + lower * (LOWER_SIDE / 8);
     u64 X = (u32)(bits >> POSITION_SHIFT) >> 1, c0 = row[0], shape = row[1];
-    u64 slope = (u32)shape - (u64)(((int64_t)X * ((int64_t)shape >> 38)) >> 32);
+    u64 slope = (u32)(shape - (u64)(((int64_t)X * ((int64_t)shape >> 38)) >> 32));
     int64_t z = (int64_t)(c0 - ((X * slope) >> (shape >> 32 & 63)) + (1 << 15)) >> 16;
     u64 exponent = ((c0 & 255) + 1023 - 30) << 52;
     memcpy(&power, &exponent, 8);
@@ -271,12 +272,13 @@ typedef struct {
     const char *next; /* memory that will be needed soon */
 } Run;
 
-/* Kernels for a run; the first four take whole vectors only. */
+/* Kernels for a run; the first five take whole vectors only. */
 typedef struct {
-    size_t lanes; /* of a vector; 0 where the first four are not there */
+    size_t lanes; /* of a vector; 0 where the first five are not there */
     void (*advance)(u32 *words, void *y, int how, int wide, Run run, const Driver *d);
     void (*displace_both)(u32 *words_m, u32 *words_n, float *y, Run of_m, Run of_n, const Driver d[2]);
     void (*normals)(void *y, int how, int wide, Run run, const Driver *d);
+    void (*stables)(void *y, int how, int wide, Run run, const Driver *d);
     void (*random_bits)(u32 *out, u32 *folded, Run run);
     void (*unpack)(const u16 *x, float *out, size_t n, int is_bfloat);
     void (*pack)(const float *x, u16 *out, const u32 *random, u32 salt, size_t n, int is_bfloat);
@@ -284,8 +286,8 @@ typedef struct {
 } Instructions;
 
 #define KERNELS(SUFFIX, LANES)                                                             \
-    {LANES, advance##SUFFIX, displace_both##SUFFIX, normals##SUFFIX, random_bits##SUFFIX, \
-     unpack##SUFFIX, pack##SUFFIX, apply_difference##SUFFIX}
+    {LANES, advance##SUFFIX, displace_both##SUFFIX, normals##SUFFIX, stables##SUFFIX, \
+     random_bits##SUFFIX, unpack##SUFFIX, pack##SUFFIX, apply_difference##SUFFIX}
 
 #define LANES 4
 #define NAMED(f) f##_lanes
@@ -346,10 +348,10 @@ static void apply_normals(void *y, int how, int wide, Run run, const Driver *d) 
 }
 
 static void apply_stables(void *y, int how, int wide, Run run, const Driver *d) {
-    double value[BLOCK]; /* apart from what becomes of them, the look-ups overlap */
-    for (size_t i = 0; i < run.n; i++)
-        value[i] = stable_one(hash_element(run.first + i, run.key, 0), d->table) * d->c0;
-    for (size_t i = 0; i < run.n; i++) apply_one(y, how, wide, i, value[i]);
+    size_t done = in_lanes(run);
+    if (done) cpu->stables(y, how, wide, shortened(run, done), d);
+    for (size_t i = done; i < run.n; i++)
+        apply_one(y, how, wide, i, stable_one(hash_element(run.first + i, run.key, 0), d->table) * d->c0);
 }
 
 /* 31 random bits for each element, and the two halves of its hash folded into one. */

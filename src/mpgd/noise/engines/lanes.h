@@ -108,6 +108,15 @@ LANE W NAMED(even_products)(V a, V b) {
 #endif
 }
 
+/* The same of signed numbers, the first of which is not negative. */
+LANE W NAMED(even_signed_products)(V a, V b) {
+#if LANES == 8
+    return (W)_mm256_mul_epi32((__m256i)a, (__m256i)b);
+#else
+    return NAMED(even_products)(a, b) - ((W)(a & (V)((I)b >> 31)) << 32);
+#endif
+}
+
 /* b where the sign bit is set, else a. */
 LANE V NAMED(by_sign)(V a, V b, V sign) {
 #if LANES == 8
@@ -122,6 +131,25 @@ LANE V NAMED(smaller)(V a, V b) {
     return (V)_mm256_min_epu32((__m256i)a, (__m256i)b);
 #else
     return SELECT(a, b, b < a);
+#endif
+}
+
+/* Whole numbers in the order of 32-bit lanes, as floats and as doubles. */
+LANE F NAMED(narrow)(D a, D b) {
+#if LANES == 8
+    __m256 joined = _mm256_set_m128(_mm256_cvtpd_ps((__m256d)b), _mm256_cvtpd_ps((__m256d)a));
+    return (F)_mm256_permute4x64_pd(_mm256_castps_pd(joined), 0xD8);
+#else
+    return (F){(float)a[0], (float)a[1], (float)b[0], (float)b[1]};
+#endif
+}
+
+LANE void NAMED(put_in_order)(D *a, D *b) {
+#if LANES == 8
+    D first = (D)SHUFFLE(*a, *b, 0, 1, 2, 3, 8, 9, 10, 11);
+    *b = (D)SHUFFLE(*a, *b, 4, 5, 6, 7, 12, 13, 14, 15), *a = first;
+#else
+    (void)a, (void)b;
 #endif
 }
 
@@ -378,6 +406,53 @@ KERNEL void NAMED(normals)(void *y, int how, int wide, Run run, const Driver *d)
             NAMED(apply)((float *)y + i, __builtin_convertvector(number, F) * (float)d->c0, how);
         }
     }
+}
+
+/* A parabola with an exponent, times the level; see `stable_one` of kernels.c. The integer z is made
+   a double by the bits of 2^52 + 2^31 + z. Both terms of the difference have the sign of the
+   input, so that z = 0 gives +0 on either side. */
+LANE D NAMED(stable_value)(W c0, W shape, W input, double level) {
+    W X = (input >> (POSITION_SHIFT + 1)) & MAGNITUDE, bend = (W)((I)shape >> 6) >> 32;
+    W slope = shape - (NAMED(even_signed_products)((V)X, (V)bend) >> 32);
+    W z = c0 - (NAMED(even_products)((V)X, (V)slope) >> ((shape >> 32) & 63));
+    W sign = input & (1ull << 63), raised = (z + ((1ull << 47) + (1 << 15))) >> 16;
+    D number = (D)(raised | (sign | (1023ull + 52) << 52)) - (D)(sign ^ (W)((D){0} + (0x1p52 + 0x1p31)));
+    return number * (D)(((c0 & 255) + (1023 - 30)) << 52) * level;
+}
+
+/* The uppermost bit of a hash is the side, kept as the sign of its input. */
+LANE void NAMED(stables_as)(int how, int wide, void *y, Run run, const Driver *d) {
+    Visits room[BLOCK / LANES];
+    const u64 *table = d->table;
+    double level = d->c0;
+    for (size_t i = 0; i < run.n; i += LANES) {
+        V low, upper;
+        Visits *r = room + i / LANES;
+        NAMED(hash)((V){COUNTED} + (u32)i, run, (V){0}, &low, &upper);
+        V joined = upper << (32 - NORMAL_SHIFT) | low >> NORMAL_SHIFT, side = upper & NEGATIVE, none = {0};
+        NAMED(note_inputs)(r, joined | 1, (upper >> NORMAL_SHIFT) & FRACTION);
+        NAMED(store)(r->rows, NAMED(load)(r->rows) + ((V)((I)side >> 31) & LOWER_SIDE));
+        r->inputs[0] |= (W)FIRST_PAIRS(none, side), r->inputs[1] |= (W)SECOND_PAIRS(none, side);
+    }
+    for (size_t i = 0; i < run.n; i += LANES) {
+        const Visits *r = room + i / LANES;
+        V r0 = NAMED(load_row)(table, r->rows, 0), r1 = NAMED(load_row)(table, r->rows, 1);
+        V r2 = NAMED(load_row)(table, r->rows, 2), r3 = NAMED(load_row)(table, r->rows, 3);
+        D a = NAMED(stable_value)((W)FIRST_WORDS(r0, r1), (W)SECOND_WORDS(r0, r1), r->inputs[0], level);
+        D b = NAMED(stable_value)((W)FIRST_WORDS(r2, r3), (W)SECOND_WORDS(r2, r3), r->inputs[1], level);
+        if (wide) {
+            NAMED(put_in_order)(&a, &b);
+            NAMED(apply_wide)((double *)y + i, a, how);
+            NAMED(apply_wide)((double *)y + i + LANES / 2, b, how);
+        } else {
+            NAMED(apply)((float *)y + i, NAMED(narrow)(a, b), how);
+        }
+    }
+}
+
+KERNEL void NAMED(stables)(void *y, int how, int wide, Run run, const Driver *d) {
+    if (wide) NAMED(stables_as)(how, 1, y, run, d);
+    else NAMED(stables_as)(how, 0, y, run, d);
 }
 
 KERNEL void NAMED(random_bits)(u32 *out, u32 *folded, Run run) {

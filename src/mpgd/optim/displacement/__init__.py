@@ -56,6 +56,8 @@ def displace(targets: Sequence[Target], settings: Settings, eta: float, m: float
     for (dtype, device), some in alike.items():
         kernel = kernel_for(settings.engine, device)
         takes = kernel is not None and dtype in FLOATS[kernel]
+        if kernel == "triton" and any(d and d.is_stable for d in settings.drivers):
+            takes = False  # that kernel has float32 only
         rows = [_row(target) if takes else None for target in some]
         lines = [row for row in rows if row is not None]
         if lines and kernel == "triton":

@@ -14,7 +14,7 @@ from mpgd.noise import NoiseState
 from mpgd.noise.counter_hash import extend_key, step_key
 from mpgd.noise.driver import Driver
 from mpgd.noise.engines import tensor
-from mpgd.noise.memoryless import integers
+from mpgd.noise.memoryless import integers, stable_numbers
 from mpgd.optim.distributed import Place
 from mpgd.optim.settings import TWIN, Settings
 from mpgd.optim.state import int_scalar
@@ -86,7 +86,7 @@ def _term(
     if driver is None:
         values = [_other(target, settings, which, number) for number in numbers]
         return term(scale, values[0], values[1] if settings.twins else None, precision)
-    draw = _normal if driver.is_normal else _chaotic
+    draw = _normal if driver.is_normal else _stable if driver.is_stable else _chaotic
     terms = [draw(target, driver, number, scale, precision, piece) for number in numbers]
     return terms[0] - terms[1] if settings.twins else terms[0]
 
@@ -108,6 +108,13 @@ def _normal(
     index = target.place.part_index(target.x.device, piece)
     unit = index.new_full((), scale * driver.laminar_value, dtype=precision)
     return integers(index, _key(target, number), driver).to(precision) * unit
+
+
+def _stable(
+    target: Target, driver: Driver, number: int, scale: float, precision: torch.dtype, piece: slice
+) -> Tensor:
+    index = target.place.part_index(target.x.device, piece)
+    return (stable_numbers(index, _key(target, number), driver) * scale).to(precision)
 
 
 def _key(target: Target, number: int) -> int:
