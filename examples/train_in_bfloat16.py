@@ -26,7 +26,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import mpgd
 
-CONTEXT, WIDTH, LAYERS, BATCH, POINTS = 64, 64, 2, 8, 10
+CONTEXT, WIDTH, LAYERS, BATCH, POINTS = 32, 64, 2, 8, 6
 MODES = ("float32", "nearest", "stochastic", "stochastic, bfloat16 moments")
 
 
@@ -166,7 +166,7 @@ def plot(runs, path):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--steps", type=int, default=500)
+    parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", default="", help="an optimizer's name, or a part of it")
     parser.add_argument("--write", type=pathlib.Path, help="append finished runs to this file")
