@@ -49,7 +49,7 @@ def is_narrow(optimizer: Any, p: Tensor, value: Tensor) -> bool:
     return optimizer._rounding.state_dtype is not None and p.dim() > 0 and value.shape == p.shape
 
 
-def cut(optimizer: Any, every: Bucket, settings: list[Settings]) -> Iterator[Bucket]:
+def make_buckets(optimizer: Any, every: Bucket, settings: list[Settings]) -> Iterator[Bucket]:
     """Yield buckets: of all that need no stand-in, of each group that Adam steps, and of others."""
     full: Bucket = {}
     pieces: Bucket = {}
@@ -74,8 +74,8 @@ def cut(optimizer: Any, every: Bucket, settings: list[Settings]) -> Iterator[Buc
     yield from others
 
 
-def each(optimizer: Any, buckets: list[Bucket], take: Callable[[Bucket], None]) -> None:
-    """Call ``take`` with each bucket while it is all that the optimizer has."""
+def step_each(optimizer: Any, buckets: list[Bucket], take_step: Callable[[Bucket], None]) -> None:
+    """Call ``take_step`` with each bucket while it is all that the optimizer has."""
     groups: list[dict[str, Any]] = optimizer.param_groups
     before = [dict(group) for group in groups]
     begun: set[int] = set()
@@ -88,7 +88,7 @@ def each(optimizer: Any, buckets: list[Bucket], take: Callable[[Bucket], None]) 
                 groups[number]["params"] = bucket[number]
             begun |= bucket.keys()
             optimizer.param_groups = [groups[number] for number in bucket]
-            take(bucket)
+            take_step(bucket)
     finally:
         optimizer.param_groups = groups
         for group, old in zip(groups, before, strict=True):
@@ -201,8 +201,8 @@ class _Piece(NamedTuple):
 
     p: Tensor
     steps: Tensor
-    sources: tuple[Tensor, ...]  # of the parameter, its gradient and its moments
-    results: tuple[Tensor, ...]  # of the moments after the step
+    sources: list[Tensor]  # of the parameter, its gradient and its moments
+    results: list[Tensor]  # of the moments after the step
     place: Place
     key: int
     first: int
@@ -248,8 +248,8 @@ def _padded(size: int) -> int:
 
 def _pieces(optimizer: Any, settings: Settings, p: Tensor, size: int) -> Iterator[_Piece]:
     """Yield the pieces of a parameter; its moments are made at its first step."""
-    amsgrad, state = optimizer.param_groups[0]["amsgrad"], optimizer.state[p]
-    names = MOMENTS[: 3 if amsgrad else 2]
+    state, group = optimizer.state[p], optimizer.param_groups[0]
+    names = MOMENTS[: 3 if group["amsgrad"] else 2]
     dtype = optimizer._rounding.state_dtype if is_narrow(optimizer, p, p) else torch.float32
     if "step" not in state:
         state["step"] = torch.tensor(0.0)
@@ -262,14 +262,15 @@ def _pieces(optimizer: Any, settings: Settings, p: Tensor, size: int) -> Iterato
     targets = [local(x).detach() for x in (p, *new)]
     flat = [x.contiguous().view(-1) for x in targets]
     strided = [(a, b) for a, b in zip(targets, flat, strict=True) if not a.is_contiguous()]
-    changed = [local(x).detach().contiguous().view(-1) for x in (p.grad, *old)]
-    parts = [x.split(size) for x in (flat[0], *changed, *flat[1:])]
-    last = len(parts[0]) - 1
+    pairs = zip(old, new, flat[1:], strict=True)
+    moments = [c if a is b else local(a).detach().contiguous().view(-1) for a, b, c in pairs]
+    columns = [flat[0], local(p.grad).detach().contiguous().view(-1), *moments, *flat[1:]]  # type: ignore[arg-type]
+    count, width = len(flat[0]), 2 + len(names)
     place, key = place_of(p), rounding_key(optimizer, p, settings)
-    for k, each_part in enumerate(zip(*parts, strict=True)):
-        sources, results = each_part[: 2 + len(names)], each_part[2 + len(names) :]
-        given = (place, key, k * size, k == last, strided)
-        yield _Piece(p, state["step"], sources, results, *given)
+    for first in range(0, max(1, count), size):
+        parts = columns if count <= size else [x[first : first + size] for x in columns]
+        given = (place, key, first, first + size >= count, strided)
+        yield _Piece(p, state["step"], parts[:width], parts[width:], *given)
 
 
 def _step_pieces(
@@ -302,20 +303,18 @@ def _step_pieces(
             wide[k].append(cell)
             widened.append((narrow, source))
         rows.append(RoundedRow(slots, s.place, s.key, s.first))
-    torch._foreach_copy_(*map(list, zip(*widened, strict=True)))
+    torch._foreach_copy_([x for x, _ in widened], [source for _, source in widened])
     eta = float(group["lr"])
     if eta and settings.is_perturbed:
-        pairs = [(s.p, row.slots[0].x.view(local(s.p).shape)) for s, row in zip(batch, rows)]
-        displace([optimizer._target(p, settings, x) for p, x in pairs], settings, eta, m)
+        pairs = [(s.p, row.slots[0].x) for s, row in zip(batch, rows, strict=True)]
+        targets = [optimizer._target(p, settings, x.view(local(p).shape)) for p, x in pairs]
+        displace(targets, settings, eta, m)
     step: Any = torch._fused_adamw_ if group["decoupled_weight_decay"] else torch._fused_adam_
     beta1, beta2 = map(float, group["betas"])
-    step(
-        *[*wide, []][:5],
-        [s.steps for s in batch],
-        **{name: float(group[name]) for name in ("lr", "weight_decay", "eps")},
-        **{name: group[name] for name in ("amsgrad", "maximize")},
-        **{"beta1": beta1, "beta2": beta2},
-    )
+    scalars = {name: float(group[name]) for name in ("lr", "weight_decay", "eps")}
+    flags = {name: group[name] for name in ("amsgrad", "maximize")}
+    lists = [*[*wide, []][:5], [s.steps for s in batch]]
+    step(*lists, beta1=beta1, beta2=beta2, **scalars, **flags)
     round_all(rows)
     for result, narrow in kept:
         result.copy_(narrow)
@@ -342,7 +341,7 @@ def is_separable(optimizer: Any) -> bool:
     try:
         with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
             warnings.simplefilter("ignore")
-            return _equal(_trial(optimizer, True), _trial(optimizer, False))
+            return _are_equal(_trial(optimizer, True), _trial(optimizer, False))
     except Exception:
         return False
 
@@ -367,7 +366,7 @@ def _trial(optimizer: Any, together: bool) -> Any:
     for size in (1.0, 1e-3, 1e3, 1.0):
         for p in params:
             p.grad = size * torch.randn(p.shape)
-        each(inner, buckets, lambda bucket: inner.step())
+        step_each(inner, buckets, lambda bucket: inner.step())
     counts = {k: v for k, v in vars(inner).items() if isinstance(v, (int, float, Tensor))}
     states = [inner.state.get(p) for p in params]
     common = {k: v for k, v in inner.state.items() if not isinstance(k, Tensor)}
@@ -375,12 +374,12 @@ def _trial(optimizer: Any, together: bool) -> Any:
     return [[p.detach() for p in params], states, common, counts, entries]
 
 
-def _equal(a: Any, b: Any) -> bool:
+def _are_equal(a: Any, b: Any) -> bool:
     """Return whether two nests of tensors and plain values are equal."""
     if isinstance(a, Tensor):
         return isinstance(b, Tensor) and a.dtype == b.dtype and torch.equal(a, b)
     if isinstance(a, dict):
-        return a.keys() == b.keys() and all(_equal(a[k], b[k]) for k in a)
+        return a.keys() == b.keys() and all(_are_equal(a[k], b[k]) for k in a)
     if isinstance(a, (list, tuple)):
-        return len(a) == len(b) and all(map(_equal, a, b))
+        return len(a) == len(b) and all(map(_are_equal, a, b))
     return bool(a == b)

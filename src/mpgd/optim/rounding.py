@@ -162,7 +162,11 @@ def step(optimizer: Any, settings: list[Settings], *args: Any, **kwargs: Any) ->
         for group, each in zip(groups, settings, strict=True)
     ]
     every = {number: group["params"] for number, group in enumerate(groups)}
-    parts = list(buckets.cut(optimizer, every, settings)) if optimizer._is_separable else [every]
+    parts = (
+        list(buckets.make_buckets(optimizer, every, settings))
+        if optimizer._is_separable
+        else [every]
+    )
     return step_parts(optimizer, settings, parts, shared, *args, **kwargs)
 
 
@@ -178,7 +182,7 @@ def step_parts(
     optimizer._rounded = {number for number, each in enumerate(settings) if each.rounds}
     losses: list[Any] = []
 
-    def take(bucket: Bucket) -> None:
+    def take_step(bucket: Bucket) -> None:
         group, number = optimizer.param_groups[0], next(iter(bucket))
         first = next(iter(bucket[number]), None)
         if first is not None and buckets.is_adam(optimizer, group, settings[number], first):
@@ -187,7 +191,7 @@ def step_parts(
             return
         losses.append(_step_bucket(optimizer, settings, bucket, shared, args, kwargs))
 
-    buckets.each(optimizer, parts, take)
+    buckets.step_each(optimizer, parts, take_step)
     return losses[0] if losses else None
 
 
@@ -202,27 +206,26 @@ def _step_bucket(
     """Take the step of a bucket; an error before it is rounded leaves its halves as they were."""
     copies = 2 if optimizer._rounding.state_dtype is None else 4
     count = sum(local(p).numel() for params in bucket.values() for p in params)
-    # other libraries' optimizers may keep a gradient, so theirs are not in memory that is used again
+    # those of other libraries may keep a gradient, which must not lie in memory that is used again
     size = 0 if optimizer._bare is None else copies * min(buckets.SIZE, count)
     workspace = buckets.workspace(optimizer, size)
     stand_ins: list[StandIn] = []
-    own: dict[Tensor, Tensor] = {}
     is_taken = False
     try:
         for number, group in zip(bucket, optimizer.param_groups, strict=True):
             each, m, params = settings[number], shared[number], bucket[number]
             moved = [p for p in params if p.grad is not None]
             rounded = [p for p in moved if buckets.is_rounded(each, p)]
-            for p in rounded:
+            for p in rounded:  # one by one: `_finish` gives back the states of those that were made
                 stand_ins.append(_stand_in(optimizer, p, each, workspace))
-                own[p] = stand_ins[-1].x
-            group["params"] = [own.get(p, p) for p in params]
+            stand_in_of = {s.p: s.x for s in stand_ins}
+            group["params"] = [stand_in_of.get(p, p) for p in params]
             eta = float(group["lr"])
             if eta and each.is_perturbed:
-                parts = [local(own[p]).detach() if p in own else None for p in moved]
-                pairs = zip(moved, parts, strict=True)
+                parts = {s.p: local(s.x).detach() for s in stand_ins}
                 with torch.no_grad():
-                    displace([optimizer._target(p, each, x) for p, x in pairs], each, eta, m)
+                    targets = [optimizer._target(p, each, parts.get(p)) for p in moved]
+                    displace(targets, each, eta, m)
             if eta:
                 optimizer.count_steps(moved if each.is_perturbed else rounded)
         closure = args[0] if args else None
