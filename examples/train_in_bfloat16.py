@@ -125,22 +125,19 @@ def train(make, mode, seed, steps, train_text, test_text):
 
 
 def print_table(runs):
-    """Print the losses of each case, and by how much they exceed those of float32."""
-    print("| optimizer | parameters | loss of each seed | over float32 | bytes | ms a step |")
-    print("| --- | --- | --- | --- | ---: | ---: |")
+    """Print the mean loss of each case, and what each seed loses to float32."""
+    print("| optimizer | parameters | mean loss | over float32, seed by seed | bytes | ms a step |")
+    print("| --- | --- | ---: | --- | ---: | ---: |")
     cases = dict.fromkeys((run["optimizer"], run["mode"]) for run in runs)
     for name, mode in sorted(cases, key=lambda case: case[0]):
-        own = {r["seed"]: r for r in runs if (r["optimizer"], r["mode"]) == (name, mode)}
-        base = {
-            r["seed"]: r["curve"][-1]
-            for r in runs
-            if r["mode"] == "float32" and r["optimizer"] == name.removeprefix("torchao ")
-        }
-        ends = ", ".join(f"{run['curve'][-1]:.3f}" for run in own.values())
-        over = ", ".join(f"{r['curve'][-1] - base[s]:+.3f}" for s, r in own.items() if s in base)
-        size = next(iter(own.values()))["bytes"]
-        ms = statistics.median(run["ms"] for run in own.values())
-        print(f"| {name} | {mode} | {ends} | {over} | {size:.1f} | {ms:.2f} |")
+        own = [r for r in runs if (r["optimizer"], r["mode"]) == (name, mode)]
+        wide = [r for r in runs if r["optimizer"] in name and r["mode"] == "float32"]
+        base = {run["seed"]: run["curve"][-1] for run in wide}
+        pairs = [(run["curve"][-1], base.get(run["seed"])) for run in own]
+        over = ", ".join(f"{a - b:+.3f}" for a, b in pairs if mode != "float32" and b is not None)
+        mean = statistics.mean(a for a, _ in pairs)
+        ms = statistics.median(run["ms"] for run in own)
+        print(f"| {name} | {mode} | {mean:.3f} | {over} | {own[0]['bytes']:.1f} | {ms:.1f} |")
 
 
 def plot(runs, path):
@@ -167,7 +164,7 @@ def plot(runs, path):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--only", default="", help="an optimizer's name, or a part of it")
     parser.add_argument("--write", type=pathlib.Path, help="append finished runs to this file")
     parser.add_argument("--plot", help="draw the curves into this file")

@@ -49,29 +49,25 @@ def is_narrow(optimizer: Any, p: Tensor, value: Tensor) -> bool:
     return optimizer._rounding.state_dtype is not None and p.dim() > 0 and value.shape == p.shape
 
 
-def make_buckets(optimizer: Any, every: Bucket, settings: list[Settings]) -> Iterator[Bucket]:
-    """Yield buckets: of all that need no stand-in, of each group that Adam steps, and of others."""
+def make_buckets(optimizer: Any, settings: list[Settings]) -> list[Bucket]:
+    """Return buckets: all that need no stand-in, each group that Adam steps, and the others."""
     full: Bucket = {}
     pieces: Bucket = {}
-    bucket: Bucket = {}
     others: list[Bucket] = []
-    size = SIZE
-    for number, params in every.items():
-        for p in params:
+    size = 0
+    for number, group in enumerate(optimizer.param_groups):
+        for p in group["params"]:
             if not is_rounded(settings[number], p):
                 full.setdefault(number, []).append(p)
-            elif is_adam(optimizer, optimizer.param_groups[number], settings[number], p):
+            elif is_adam(optimizer, group, settings[number], p):
                 pieces.setdefault(number, []).append(p)
             else:
                 size += local(p).numel()
-                if size > SIZE:
-                    bucket, size = {}, local(p).numel()
-                    others.append(bucket)
-                bucket.setdefault(number, []).append(p)
-    if full:
-        yield full
-    yield from ({number: params} for number, params in pieces.items())
-    yield from others
+                if size > SIZE or not others:
+                    others.append({})
+                    size = local(p).numel()
+                others[-1].setdefault(number, []).append(p)
+    return [*filter(None, [full]), *({number: ps} for number, ps in pieces.items()), *others]
 
 
 def step_each(optimizer: Any, buckets: list[Bucket], take_step: Callable[[Bucket], None]) -> None:

@@ -161,12 +161,9 @@ def step(optimizer: Any, settings: list[Settings], *args: Any, **kwargs: Any) ->
         else None
         for group, each in zip(groups, settings, strict=True)
     ]
-    every = {number: group["params"] for number, group in enumerate(groups)}
-    parts = (
-        list(buckets.make_buckets(optimizer, every, settings))
-        if optimizer._is_separable
-        else [every]
-    )
+    parts: list[Bucket] = [{number: group["params"] for number, group in enumerate(groups)}]
+    if optimizer._is_separable:
+        parts = buckets.make_buckets(optimizer, settings)
     return step_parts(optimizer, settings, parts, shared, *args, **kwargs)
 
 
