@@ -5,6 +5,10 @@ parameters are made until three steps are taken, over the number of parameters: 
 gradients, states, and what a step needs for a while. Time is that of the process, so that it counts
 no other one, and the cases take turns. Plain AdamW on a CPU is torch's loop over tensors unless one
 asks for the fused kernel, which has a row of its own.
+
+`python -m benchmarks.bfloat16 together` measures time in one process, where the loop's temporaries
+may meet other holes in memory: it counts page faults too. `python -m benchmarks.bfloat16 rounding`
+rounds some numbers a million times each.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from torch.optim import AdamW
 
 from benchmarks.timing import Claim, Table
 from mpgd import stochastic_rounding
-from mpgd.optim import step_in_backward
+from mpgd.optim import step_in_backward, stochastic_round
 
 TENSORS, SIZE, STEPS = 80, 10**6, 3
 FLOAT32, NEAREST = "float32", "bfloat16, to nearest"
@@ -85,13 +89,48 @@ def in_a_process(case: str) -> dict[str, float]:
     return measured
 
 
-def together(rounds: int) -> dict[str, float]:
-    """Return each case's time over that of rounding to nearest, taking turns in one process."""
+def together(rounds: int) -> dict[str, dict[str, float]]:
+    """Return each case's time over that to nearest in one process, and page faults in 10^6."""
     torch.set_num_threads(1)
     cases = {case: made(case, 8, SIZE) for case in (NEAREST, FUSED, WIDE, NARROW)}
-    steps = range(2 + rounds)  # the first two make states and memory
-    seconds = [{c: take_step(c, *each) for c, each in cases.items()} for _ in steps][2:]
-    return {c: statistics.median(s[c] / s[NEAREST] for s in seconds) for c in cases}
+    found: dict[str, list[tuple[float, int]]] = {case: [] for case in cases}
+    for _ in range(2 + rounds):  # the first two make states and memory
+        for case, (params, optimizer) in cases.items():
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+            seconds = take_step(case, params, optimizer)
+            after = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+            found[case].append((seconds, after - before))
+    results = {}
+    for case, each in found.items():
+        ratios = [
+            own[0] / plain[0] for own, plain in zip(each[2:], found[NEAREST][2:], strict=True)
+        ]
+        faults = statistics.median(count for _, count in each[2:]) / 8
+        results[case] = {"of to nearest": statistics.median(ratios), "faults": faults}
+    return results
+
+
+def roundings() -> list[str]:
+    """Return a table of numbers that were rounded a million times."""
+    low, top = 2.0**-133, torch.finfo(torch.bfloat16).max  # the least and the largest bfloat16
+    cases = [(torch.bfloat16, x) for x in (1.001, 1e-40, low / 4, top, 3.3961e38, 3.4e38)]
+    cases += [(torch.float16, x) for x in (1.0001, 3.1e-8, 1e-6, 65504.0, 65519.0, 65520.0)]
+    cases += [(torch.bfloat16, x) for x in (torch.inf, -torch.inf, torch.nan)]
+    lines = ["| type | number | becomes | mean less number, in standard errors |"]
+    lines.append("| --- | ---: | --- | ---: |")
+    for k, (dtype, number) in enumerate(cases):  # another step: other random bits
+        x = torch.full((10**6,), number)
+        y = stochastic_round(x, dtype, seed=0, step=k).double()
+        values = y[:1] if y.isnan().all() else y.unique()
+        d = y - x.double()
+        errors = (
+            f"{float(d.mean() / d.std() * 1000):+.1f}"
+            if bool(d.isfinite().all()) and len(values) > 1
+            else ""
+        )
+        becomes = ", ".join(f"{float(v):.6g}" for v in values)
+        lines.append(f"| {str(dtype)[6:]} | {number:.6g} | {becomes} | {errors} |")
+    return lines
 
 
 def halves(rounds: int) -> Table:
@@ -123,7 +162,9 @@ TABLES: Final = [halves]
 if __name__ == "__main__":
     if sys.argv[1:] == ["together"]:
         print(json.dumps(together(15), indent=1))
+    elif sys.argv[1:] == ["rounding"]:
+        print("\n".join(roundings()))
     elif len(sys.argv) > 1:
         print(json.dumps(measure(sys.argv[1])))
     else:
-        print(halves(25).markdown())
+        print(halves(15).markdown())

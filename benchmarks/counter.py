@@ -1,10 +1,12 @@
 """What a number of `mpgd.counter` costs beside `torch.randn`, and a shift of a model.
 
-One thread, 10^6 numbers, the cases taking turns.
+One thread, 10^6 numbers, the cases taking turns. `python -m benchmarks.counter pairs` moves weights
+10,000 times by `mpgd.shifted` and compares their bits each time that they come back.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import Final
 
 import torch
@@ -55,5 +57,31 @@ def numbers(rounds: int) -> Table:
 
 TABLES: Final = [numbers]
 
+
+def unequal_pairs(dtype: torch.dtype, count: int) -> tuple[int, int]:
+    """Return how many of ``count`` shifts changed weights, and after how many bits differed."""
+    numbers_of = torch.Generator().manual_seed(0)
+    sizes = torch.logspace(-8, 3, 2000)
+    weights = [torch.randn(2000, generator=numbers_of) * sizes for _ in range(2)]
+    special = [0.0, -0.0, torch.finfo(dtype).max, torch.finfo(dtype).tiny / 4, torch.inf, torch.nan]
+    params = [nn.Parameter(w.to(dtype)) for w in (*weights, torch.tensor(special))]
+    bits = torch.int32 if dtype == torch.float32 else torch.int16
+
+    def now() -> torch.Tensor:
+        return torch.cat([p.detach().view(bits) for p in params])
+
+    before, moved, unequal = now(), 0, 0
+    for k in range(count):
+        with shifted(params, seed=k, scale=(1e-3, 0.1, -30.0)[k % 3]):
+            moved += not torch.equal(now(), before)
+        unequal += not torch.equal(now(), before)
+    return moved, unequal
+
+
 if __name__ == "__main__":
-    print(numbers(21).markdown())
+    if sys.argv[1:] == ["pairs"]:
+        for dtype in (torch.bfloat16, torch.float16, torch.float32):
+            moved, unequal = unequal_pairs(dtype, 10_000)
+            print(f"{dtype}: {moved:,} shifts moved the weights, {unequal} did not come back")
+    else:
+        print(numbers(21).markdown())

@@ -116,12 +116,17 @@ def test_adams_bits_depend_neither_on_pieces_nor_on_parts(
     assert same_bits(ends([1000]), whole)
 
 
-def test_adam_takes_parameters_that_are_not_contiguous() -> None:
+@pytest.mark.parametrize("states", [None, BF16], ids=str)
+@pytest.mark.parametrize("channels", [5, 8])
+def test_adam_takes_parameters_that_are_not_contiguous(
+    channels: int, states: torch.dtype | None
+) -> None:
+    """With 8 channels there is no padding, so float32 moments are stepped in place."""
     ends = []
     for layout in (torch.contiguous_format, torch.channels_last):
-        x = torch.linspace(-1, 1, 240).view(2, 5, 4, 6).bfloat16()
+        x = torch.linspace(-1, 1, 48 * channels).view(2, channels, 4, 6).bfloat16()
         p = nn.Parameter(x.clone(memory_format=layout))
-        optimizer = stochastic_rounding(AdamW([p], lr=0.01), state_dtype=BF16)
+        optimizer = stochastic_rounding(AdamW([p], lr=0.01), state_dtype=states)
         for k in range(3):
             p.grad = (x * (k + 1)).contiguous(memory_format=layout)
             optimizer.step()

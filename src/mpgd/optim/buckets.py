@@ -18,14 +18,17 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from mpgd.noise import half_rounding
+from mpgd.noise.counter_hash import extend_key, hash_elements, step_key
+from mpgd.noise.engines import cpu, kernel_for
 from mpgd.noise.engines.cpu import Slot
 from mpgd.noise.half_rounding import is_half, salt_of
+from mpgd.optim.displacement import displace
 from mpgd.optim.distributed import Place, is_sharded, local, place_of
 from mpgd.optim.settings import Settings
 
@@ -36,73 +39,59 @@ MOMENTS: Final = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
 Bucket = dict[int, list[Tensor]]  # parameters by the number of their group
 
 
-class RoundedRow(NamedTuple):
-    """A part of a parameter, and of its states, to be rounded.
-
-    Attributes:
-        slots: what to round, all of one size.
-        place: that of the parameter.
-        key: of its rounding in this step.
-        first: the part's first element in the local part.
-    """
-
-    slots: list[Slot]
-    place: Place
-    key: int
-    first: int = 0
+def is_rounded(settings: Settings, p: Tensor) -> bool:
+    """Return whether a step of a parameter goes through a stand-in."""
+    return settings.rounds and p.grad is not None and is_half(local(p).dtype)
 
 
-def cut(optimizer: Any, every: Bucket, settings: list[Settings]) -> Iterator[Bucket]:
-    """Yield buckets; first one of all that need no stand-in, then Adam's. Each group is in one."""
-    halves: list[tuple[int, Tensor]] = []
+def is_narrow(optimizer: Any, p: Tensor, value: Tensor) -> bool:
+    """Return whether a state is kept in the states' dtype; a parameter without axes has none."""
+    return optimizer._rounding.state_dtype is not None and p.dim() > 0 and value.shape == p.shape
+
+
+def make_buckets(optimizer: Any, settings: list[Settings]) -> list[Bucket]:
+    """Return buckets: all that need no stand-in, each group that Adam steps, and the others."""
     full: Bucket = {}
     pieces: Bucket = {}
-    for number, params in every.items():
-        for p in params:
+    others: list[Bucket] = []
+    size = 0
+    for number, group in enumerate(optimizer.param_groups):
+        for p in group["params"]:
             if not is_rounded(settings[number], p):
                 full.setdefault(number, []).append(p)
-            elif is_adam(optimizer, optimizer.param_groups[number], settings[number], p):
+            elif is_adam(optimizer, group, settings[number], p):
                 pieces.setdefault(number, []).append(p)
             else:
-                halves.append((number, p))
-    if full:
-        yield full
-    for number, params in pieces.items():
-        yield {number: params}
-    bucket: Bucket = {}
-    size = 0
-    for number, p in halves:
-        if size + local(p).numel() > SIZE and bucket:
-            yield bucket
-            bucket, size = {}, 0
-        bucket.setdefault(number, []).append(p)
-        size += local(p).numel()
-    if bucket:
-        yield bucket
+                size += local(p).numel()
+                if size > SIZE or not others:
+                    others.append({})
+                    size = local(p).numel()
+                others[-1].setdefault(number, []).append(p)
+    return [*filter(None, [full]), *({number: ps} for number, ps in pieces.items()), *others]
 
 
-def each(optimizer: Any, buckets: list[Bucket], take: Callable[[Bucket], None]) -> None:
-    """Call ``take`` with each bucket while it is all that the optimizer has."""
+def step_each(optimizer: Any, buckets: list[Bucket], take_step: Callable[[Bucket], None]) -> None:
+    """Call ``take_step`` with each bucket while it is all that the optimizer has."""
     groups: list[dict[str, Any]] = optimizer.param_groups
-    params = [group["params"] for group in groups]
-    entries = [{k: v for k, v in group.items() if k != "params"} for group in groups]
+    before = [dict(group) for group in groups]
     begun: set[int] = set()
     try:
         for bucket in buckets:
             for number in bucket:
-                group, values = groups[number], entries[number]
                 if number in begun:
-                    for name in group.keys() - values.keys() - {"params"}:
-                        del group[name]  # some make a count in their first step
-                    group.update(values)
-                group["params"] = bucket[number]
+                    groups[number].clear()  # some make a count in their first step
+                    groups[number].update(before[number])
+                groups[number]["params"] = bucket[number]
             begun |= bucket.keys()
             optimizer.param_groups = [groups[number] for number in bucket]
-            take(bucket)
+            take_step(bucket)
     finally:
         optimizer.param_groups = groups
-        for group, own in zip(groups, params, strict=True):
-            group["params"] = own
+        for group, old in zip(groups, before, strict=True):
+            group["params"] = old["params"]
+
+
+# Memory ----------------------------------------------------------------------------------------
 
 
 class Workspace:
@@ -129,17 +118,8 @@ class Workspace:
         return part.copy_(x.detach())
 
 
-def workspace(optimizer: Any, bucket: Bucket) -> Workspace:
-    """Return memory for a bucket.
-
-    Optimizers of other libraries may keep a gradient as it is, so they get none.
-    """
-    copies = 2 if optimizer._rounding.state_dtype is None else 4
-    count = sum(local(p).numel() for params in bucket.values() for p in params)
-    return _kept_workspace(optimizer, 0 if optimizer._bare is None else copies * min(SIZE, count))
-
-
-def _kept_workspace(optimizer: Any, size: int) -> Workspace:
+def workspace(optimizer: Any, size: int) -> Workspace:
+    """Return the optimizer's memory, all of it free, for at least ``size`` elements."""
     if optimizer._workspace is None or optimizer._workspace.memory.numel() < size:
         optimizer._workspace = Workspace(size)
     made: Workspace = optimizer._workspace
@@ -147,31 +127,57 @@ def _kept_workspace(optimizer: Any, size: int) -> Workspace:
     return made
 
 
-@lru_cache(maxsize=1)
-def _trim() -> Any:
-    library = ctypes.CDLL(None) if sys.platform == "linux" else None
-    return getattr(library, "malloc_trim", None)
-
-
 def return_memory() -> None:
     """Give free pages back to the system, where glibc can.
 
     Float32 states that live until they are rounded leave holes between the halves that stay. They
-    are too small for the next ones, and would take up to 3 bytes a parameter.
+    are too small for the next ones, and take 1 byte a parameter with SGD's momentum.
     """
-    trim = _trim()
-    if trim is not None:
-        trim(0)
+    library = ctypes.CDLL(None) if sys.platform == "linux" else None
+    if hasattr(library, "malloc_trim"):
+        library.malloc_trim(0)  # type: ignore[union-attr]
 
 
-def is_rounded(settings: Settings, p: Tensor) -> bool:
-    """Return whether a step of a parameter goes through a stand-in."""
-    return settings.rounds and p.grad is not None and is_half(local(p).dtype)
+# Rounding --------------------------------------------------------------------------------------
 
 
-def is_narrow(optimizer: Any, p: Tensor, value: Tensor) -> bool:
-    """Return whether a state is kept in the states' dtype; a parameter without axes has none."""
-    return optimizer._rounding.state_dtype is not None and p.dim() > 0 and value.shape == p.shape
+class RoundedRow(NamedTuple):
+    """A part of a parameter, and of its states, to be rounded.
+
+    Attributes:
+        slots: what to round, all of one size.
+        place: that of the parameter.
+        key: of its rounding in this step.
+        first: the part's first element in the local part.
+    """
+
+    slots: list[Slot]
+    place: Place
+    key: int
+    first: int = 0
+
+
+def rounding_key(optimizer: Any, p: Tensor, settings: Settings) -> int:
+    """Return the key of a parameter's rounding in this step."""
+    own = extend_key(optimizer._key_of(p, settings), half_rounding.DRIVER)
+    return step_key(own, int(optimizer._orbits[p]["step"]))
+
+
+def round_all(rows: list[RoundedRow]) -> None:
+    """Round parts of parameters and of their states."""
+    direct: list[tuple[list[Slot], int, int]] = []
+    for slots, place, key, first in rows:
+        device = slots[0].x.device
+        is_direct = place.offset is not None and kernel_for(None, device) == "cpu"
+        if is_direct and all(s.x.is_contiguous() and s.out.is_contiguous() for s in slots):
+            direct.append((slots, key, (place.offset or 0) + first))
+            continue
+        index = place.part_index(device, slice(first, first + slots[0].x.numel()))
+        h = hash_elements(index, key)
+        for x, out, salt in slots:
+            out.copy_(half_rounding.rounded(x.reshape(-1), h, out.dtype, salt).view(out.shape))
+    if direct:
+        cpu.round_rows(direct)
 
 
 # Adam, piece by piece --------------------------------------------------------------------------
@@ -186,70 +192,60 @@ def is_adam(optimizer: Any, group: dict[str, Any], settings: Settings, p: Tensor
     return is_free and is_plain and local(p).device.type == "cpu"
 
 
-class _Opened(NamedTuple):
-    """A parameter during its step."""
+class _Piece(NamedTuple):
+    """Elements of a parameter during its step."""
 
     p: Tensor
-    place: Place
     steps: Tensor
-    pieces: list[tuple[Tensor, ...]]  # of the parameter, its gradient and its moments
-    kept: list[tuple[Tensor, ...]]  # of its moments after the step
-    results: list[tuple[Tensor, Tensor]]  # tensors that are not contiguous, and their elements
+    sources: list[Tensor]  # of the parameter, its gradient and its moments
+    results: list[Tensor]  # of the moments after the step
+    place: Place
+    key: int
+    first: int
+    is_last: bool
+    strided: list[tuple[Tensor, Tensor]]  # tensors that are not contiguous, and their elements
 
 
-class _Batch(NamedTuple):
-    """Pieces that are stepped together: what the kernel takes, and what follows it."""
-
-    wide: list[list[Tensor]]  # parameters, gradients, moments
-    steps: list[Tensor]
-    pairs: list[tuple[Tensor, Tensor]]  # a parameter and its piece
-    rows: list[RoundedRow]
-    copies: list[tuple[Tensor, Tensor]]  # float32 moments and their padded pieces
-    ended: list[_Opened]
-
-
-def step_adam(
-    optimizer: Any,
-    group: dict[str, Any],
-    keys: dict[Tensor, int],
-    displace: Callable[[list[tuple[Tensor, Tensor]]], None] | None,
-    round_all: Callable[[list[RoundedRow]], None],
-) -> None:
-    """Take the step of Adam or AdamW.
+@torch.no_grad()
+def step_adam(optimizer: Any, settings: Settings, params: list[Tensor], m: float | None) -> None:
+    """Take the step of half parameters of Adam or AdamW, all of the optimizer's first group.
 
     Args:
         optimizer: rounds stochastically.
-        group: of the parameters.
-        keys: of the roundings of the parameters to step.
-        displace: moves the stand-ins of whole parameters first; None steps them in pieces.
-        round_all: rounds them.
+        settings: of the group; where it is perturbed, a piece is a whole parameter.
+        params: those to step.
+        m: the shared multiplicative noise of the group, if there is one.
     """
-    width = 5 if group["amsgrad"] else 4
-    sizes = [-(-local(p).numel() // VECTORS) * VECTORS for p in keys]
-    piece = PIECE if displace is None else max([VECTORS, *sizes])
+    group = optimizer.param_groups[0]
+    width, sizes = 5 if group["amsgrad"] else 4, [_padded(local(p).numel()) for p in params]
+    piece = max([VECTORS, *sizes]) if float(group["lr"]) and settings.is_perturbed else PIECE
     capacity = min(max(PIECE, piece), sum(sizes))
-    room = _kept_workspace(optimizer, width * min(capacity, SIZE)).memory
+    room = workspace(optimizer, width * min(capacity, SIZE)).memory
     room = room if capacity <= SIZE else torch.zeros(width * capacity)
     room = room[: width * capacity].view(width, capacity)
-    batch, used = _Batch([[] for _ in range(width)], [], [], [], [], []), 0
-    for p, key in keys.items():
-        opened, first = _open(optimizer, group, p, piece), 0
-        for parts, kept in zip(opened.pieces, opened.kept, strict=True):
-            count = len(parts[0])
-            padded = -(-count // VECTORS) * VECTORS
-            if used + padded > capacity:
-                _flush(optimizer, group, batch, displace, round_all)
-                used = 0
-            slots = _add(batch, opened, room[:, used : used + padded].unbind(), parts, kept)
-            batch.rows.append(RoundedRow(slots, opened.place, key, first))
-            used, first = used + padded, first + count
-        batch.ended.append(opened)
-    _flush(optimizer, group, batch, displace, round_all)
+    batch: list[_Piece] = []
+    used = 0
+    for p in params:
+        for s in _pieces(optimizer, settings, p, piece):
+            size = _padded(len(s.sources[0]))
+            if used + size > capacity:
+                _step_pieces(optimizer, settings, batch, room, m)
+                batch, used = [], 0
+            batch.append(s)
+            used += size
+    _step_pieces(optimizer, settings, batch, room, m)
+    if float(group["lr"]):
+        optimizer.count_steps(params)
 
 
-def _open(optimizer: Any, group: dict[str, Any], p: Tensor, piece: int) -> _Opened:
-    """Return a parameter with its moments, which are made at its first step."""
-    state, names = optimizer.state[p], MOMENTS[: 3 if group["amsgrad"] else 2]
+def _padded(size: int) -> int:
+    return -(-size // VECTORS) * VECTORS
+
+
+def _pieces(optimizer: Any, settings: Settings, p: Tensor, size: int) -> Iterator[_Piece]:
+    """Yield the pieces of a parameter; its moments are made at its first step."""
+    state, group = optimizer.state[p], optimizer.param_groups[0]
+    names = MOMENTS[: 3 if group["amsgrad"] else 2]
     dtype = optimizer._rounding.state_dtype if is_narrow(optimizer, p, p) else torch.float32
     if "step" not in state:
         state["step"] = torch.tensor(0.0)
@@ -261,77 +257,73 @@ def _open(optimizer: Any, group: dict[str, Any], p: Tensor, piece: int) -> _Open
     state.update(zip(names, new, strict=True))
     targets = [local(x).detach() for x in (p, *new)]
     flat = [x.contiguous().view(-1) for x in targets]
-    results = [(a, b) for a, b in zip(targets, flat, strict=True) if not a.is_contiguous()]
-    assert p.grad is not None
+    strided = [(a, b) for a, b in zip(targets, flat, strict=True) if not a.is_contiguous()]
     pairs = zip(old, new, flat[1:], strict=True)
     moments = [c if a is b else local(a).detach().contiguous().view(-1) for a, b, c in pairs]
-    sources = [flat[0], local(p.grad).detach().contiguous().view(-1), *moments]
-    pieces = list(zip(*(torch.split(x, piece) for x in sources), strict=True))
-    kept = list(zip(*(torch.split(x, piece) for x in flat[1:]), strict=True))
-    return _Opened(p, place_of(p), state["step"], pieces, kept, results)
+    columns = [flat[0], local(p.grad).detach().contiguous().view(-1), *moments, *flat[1:]]  # type: ignore[arg-type]
+    count, width = len(flat[0]), 2 + len(names)
+    place, key = place_of(p), rounding_key(optimizer, p, settings)
+    for first in range(0, max(1, count), size):
+        parts = columns if count <= size else [x[first : first + size] for x in columns]
+        given = (place, key, first, first + size >= count, strided)
+        yield _Piece(p, state["step"], parts[:width], parts[width:], *given)
 
 
-def _add(
-    batch: _Batch,
-    opened: _Opened,
-    room: tuple[Tensor, ...],
-    parts: tuple[Tensor, ...],
-    kept: tuple[Tensor, ...],
-) -> list[Slot]:
-    """Add a piece, widened and padded; a float32 moment without padding is stepped in place."""
-    count = len(parts[0])
-    is_whole = count == len(room[0])
-    narrow = room if is_whole else tuple(x[:count] for x in room)
-    wide, slots, widened = list(room), [Slot(narrow[0], parts[0])], list(range(len(room)))
-    for k, result in enumerate(kept, 2):
-        if result.dtype != torch.float32:
-            slots.append(Slot(narrow[k], result, salt_of(MOMENTS[k - 2])))
-        elif is_whole and parts[k].dtype == torch.float32:
-            wide[k] = parts[k]
-            widened.remove(k)
-        else:
-            batch.copies.append((result, narrow[k]))
-    torch._foreach_copy_([narrow[k] for k in widened], [parts[k] for k in widened])
-    for own, x in zip(batch.wide, wide, strict=True):
-        own.append(x)
-    batch.steps.append(opened.steps)
-    batch.pairs.append((opened.p, narrow[0]))
-    return slots
-
-
-def _flush(
-    optimizer: Any,
-    group: dict[str, Any],
-    batch: _Batch,
-    displace: Callable[[list[tuple[Tensor, Tensor]]], None] | None,
-    round_all: Callable[[list[RoundedRow]], None],
+def _step_pieces(
+    optimizer: Any, settings: Settings, batch: list[_Piece], room: Tensor, m: float | None
 ) -> None:
-    """Step the pieces of a batch and round them; empty it."""
-    if displace is not None and batch.pairs:
-        displace(batch.pairs)
-    x, gradients, first, second, *largest = batch.wide
-    is_decoupled = group["decoupled_weight_decay"]
-    step: Any = torch._fused_adamw_ if is_decoupled else torch._fused_adam_
+    """Step pieces that fit into the room together, widened and padded there, and round them.
+
+    A float32 moment that needs no padding is stepped in place.
+    """
+    group = optimizer.param_groups[0]
+    wide: list[list[Tensor]] = [[] for _ in room]
+    widened: list[tuple[Tensor, Tensor]] = []
+    kept: list[tuple[Tensor, Tensor]] = []
+    rows, used = [], 0
+    for s in batch:
+        count = len(s.sources[0])
+        cells = room[:, used : used + _padded(count)].unbind()
+        used += len(cells[0])
+        slots = [Slot(cells[0][:count], s.sources[0])]
+        for k, (cell, source) in enumerate(zip(cells, s.sources, strict=True)):
+            result = s.results[k - 2] if k > 1 else None
+            narrow = cell[:count]
+            if result is not None and is_half(result.dtype):
+                slots.append(Slot(narrow, result, salt_of(MOMENTS[k - 2])))
+            elif result is not None and source.dtype == result.dtype and count == len(cell):
+                wide[k].append(source)
+                continue
+            elif result is not None:
+                kept.append((result, narrow))
+            wide[k].append(cell)
+            widened.append((narrow, source))
+        rows.append(RoundedRow(slots, s.place, s.key, s.first))
+    torch._foreach_copy_([x for x, _ in widened], [source for _, source in widened])
+    eta = float(group["lr"])
+    if eta and settings.is_perturbed:
+        pairs = [(s.p, row.slots[0].x) for s, row in zip(batch, rows, strict=True)]
+        targets = [optimizer._target(p, settings, x.view(local(p).shape)) for p, x in pairs]
+        displace(targets, settings, eta, m)
+    step: Any = torch._fused_adamw_ if group["decoupled_weight_decay"] else torch._fused_adam_
     beta1, beta2 = map(float, group["betas"])
-    if x:
-        step(
-            *(x, gradients, first, second, largest[0] if largest else [], batch.steps),
-            **{name: float(group[name]) for name in ("lr", "weight_decay", "eps")},
-            **{name: group[name] for name in ("amsgrad", "maximize")},
-            **{"beta1": beta1, "beta2": beta2},
-        )
-    round_all(batch.rows)
-    for kept, piece in batch.copies:
-        kept.copy_(piece)
-    for opened in batch.ended:
-        for target, elements in opened.results:
+    scalars = {name: float(group[name]) for name in ("lr", "weight_decay", "eps")}
+    flags = {name: group[name] for name in ("amsgrad", "maximize")}
+    lists = [*[*wide, []][:5], [s.steps for s in batch]]
+    step(*lists, beta1=beta1, beta2=beta2, **scalars, **flags)
+    round_all(rows)
+    for result, narrow in kept:
+        result.copy_(narrow)
+    ended = [s for s in batch if s.is_last]
+    for s in ended:
+        for target, elements in s.strided:
             target.copy_(elements.view(target.shape))
         if optimizer._rounding.free_gradients:
-            opened.p.grad = None
-    torch.autograd.graph.increment_version([opened.p for opened in batch.ended])
-    used: list[list[Any]] = [*batch.wide, *batch[1:]]
-    for each_list in used:
-        each_list.clear()
+            s.p.grad = None
+    torch.autograd.graph.increment_version([s.p for s in ended])
+
+
+# Which optimizers treat tensors one by one -----------------------------------------------------
 
 
 def is_separable(optimizer: Any) -> bool:
@@ -345,7 +337,7 @@ def is_separable(optimizer: Any) -> bool:
     try:
         with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
             warnings.simplefilter("ignore")
-            return _equal(_trial(optimizer, True), _trial(optimizer, False))
+            return _are_equal(_trial(optimizer, True), _trial(optimizer, False))
     except Exception:
         return False
 
@@ -370,7 +362,7 @@ def _trial(optimizer: Any, together: bool) -> Any:
     for size in (1.0, 1e-3, 1e3, 1.0):
         for p in params:
             p.grad = size * torch.randn(p.shape)
-        each(inner, buckets, lambda bucket: inner.step())
+        step_each(inner, buckets, lambda bucket: inner.step())
     counts = {k: v for k, v in vars(inner).items() if isinstance(v, (int, float, Tensor))}
     states = [inner.state.get(p) for p in params]
     common = {k: v for k, v in inner.state.items() if not isinstance(k, Tensor)}
@@ -378,12 +370,12 @@ def _trial(optimizer: Any, together: bool) -> Any:
     return [[p.detach() for p in params], states, common, counts, entries]
 
 
-def _equal(a: Any, b: Any) -> bool:
+def _are_equal(a: Any, b: Any) -> bool:
     """Return whether two nests of tensors and plain values are equal."""
     if isinstance(a, Tensor):
         return isinstance(b, Tensor) and a.dtype == b.dtype and torch.equal(a, b)
     if isinstance(a, dict):
-        return a.keys() == b.keys() and all(_equal(a[k], b[k]) for k in a)
+        return a.keys() == b.keys() and all(_are_equal(a[k], b[k]) for k in a)
     if isinstance(a, (list, tuple)):
-        return len(a) == len(b) and all(map(_equal, a, b))
+        return len(a) == len(b) and all(map(_are_equal, a, b))
     return bool(a == b)

@@ -15,36 +15,22 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from mpgd.noise import half_rounding as rounding
-from mpgd.noise.counter_hash import extend_key, hash_elements, make_key, step_key
-from mpgd.noise.engines import cpu, kernel_for
+from mpgd.noise.counter_hash import make_key, step_key
 from mpgd.noise.engines.cpu import Slot
-from mpgd.noise.half_rounding import is_half, salt_of
+from mpgd.noise.half_rounding import DRIVER, is_half, salt_of
 from mpgd.optim import buckets
 from mpgd.optim.buckets import Bucket, RoundedRow, Workspace
 from mpgd.optim.diagnostics import level_of_user
 from mpgd.optim.displacement import displace, next_shared
-from mpgd.optim.distributed import (
-    are_overlapping,
-    like,
-    local,
-    note_offset,
-    offset_of,
-    place_of,
-)
+from mpgd.optim.distributed import are_overlapping, like, local, place_of
 from mpgd.optim.settings import Settings
 from mpgd.optim.state import ENTRIES
 from mpgd.parameters import check_integer, check_seed
-
-WHOLE: Final = (
-    "{} is stepped whole, with float32 stand-ins of all half parameters and gradients at once (8 "
-    "bytes a parameter): it looks at several tensors together, or could not be tried alone"
-)
 
 
 def stochastic_round(
@@ -70,10 +56,10 @@ def stochastic_round(
     """
     if x.dtype != torch.float32:
         raise TypeError(f"x must be a float32 tensor, got {x.dtype}; convert it by x.float()")
-    if not rounding.is_half(dtype):
+    if not is_half(dtype):
         raise ValueError(f"dtype must be torch.bfloat16 or torch.float16, got {dtype}")
     stream, step = check_integer("stream", stream, 0), check_integer("step", step, 0)
-    key = step_key(make_key(check_seed(seed), stream, rounding.DRIVER), step)
+    key = step_key(make_key(check_seed(seed), stream, DRIVER), step)
     return like(x, round_part(x, dtype, key))
 
 
@@ -81,25 +67,8 @@ def round_part(x: Tensor, dtype: torch.dtype, key: int) -> Tensor:
     """Return the local part of a float32 tensor in a half type, given the key of the step."""
     part = local(x).detach().resolve_neg()
     out = torch.empty(part.shape, dtype=dtype, device=part.device)
-    round_all([RoundedRow([Slot(part, out)], place_of(x), key)])
+    buckets.round_all([RoundedRow([Slot(part, out)], place_of(x), key)])
     return out
-
-
-def round_all(rows: list[RoundedRow]) -> None:
-    """Round parts of parameters and of their states."""
-    direct: list[tuple[list[Slot], int, int]] = []
-    for slots, place, key, first in rows:
-        device = slots[0].x.device
-        is_direct = place.offset is not None and kernel_for(None, device) == "cpu"
-        if is_direct and all(s.x.is_contiguous() and s.out.is_contiguous() for s in slots):
-            direct.append((slots, key, (place.offset or 0) + first))
-            continue
-        index = place.part_index(device, slice(first, first + slots[0].x.numel()))
-        h = hash_elements(index, key)
-        for x, out, salt in slots:
-            out.copy_(rounding.rounded(x.reshape(-1), h, out.dtype, salt).view(out.shape))
-    if direct:
-        cpu.round_rows(direct)
 
 
 # Half parameters of an optimizer -----------------------------------------------------------------
@@ -142,9 +111,7 @@ def is_needed(optimizer: Any, settings: list[Settings]) -> bool:
     for number, (group, each) in enumerate(zip(optimizer.param_groups, settings, strict=True)):
         if each.rounds:
             halves += [p for p in group["params"] if is_half(local(p).dtype)]
-        elif number in optimizer._rounded and any(
-            map(partial(_is_wide, optimizer), group["params"])
-        ):
+        elif number in optimizer._rounded and any(_is_wide(optimizer, p) for p in group["params"]):
             raise ValueError(
                 f"rounding of group {number} was 'stochastic', so its states are float32, and "
                 "cannot become 'nearest' in mid-run: set it back"
@@ -182,7 +149,11 @@ def step(optimizer: Any, settings: list[Settings], *args: Any, **kwargs: Any) ->
     if optimizer._is_separable is None:
         optimizer._is_separable = buckets.is_separable(optimizer)
         if not optimizer._is_separable:
-            text = WHOLE.format(optimizer._inner.__name__)
+            text = (
+                f"{optimizer._inner.__name__} is stepped whole, with float32 stand-ins of all half "
+                "parameters and gradients at once (8 bytes a parameter): it looks at several "
+                "tensors together, or could not be tried alone"
+            )
             warnings.warn(text, UserWarning, stacklevel=level_of_user())
     shared = [
         next_shared(optimizer._orbits[group["params"][0]], each)
@@ -190,8 +161,9 @@ def step(optimizer: Any, settings: list[Settings], *args: Any, **kwargs: Any) ->
         else None
         for group, each in zip(groups, settings, strict=True)
     ]
-    every = {number: group["params"] for number, group in enumerate(groups)}
-    parts = list(buckets.cut(optimizer, every, settings)) if optimizer._is_separable else [every]
+    parts: list[Bucket] = [{number: group["params"] for number, group in enumerate(groups)}]
+    if optimizer._is_separable:
+        parts = buckets.make_buckets(optimizer, settings)
     return step_parts(optimizer, settings, parts, shared, *args, **kwargs)
 
 
@@ -207,41 +179,17 @@ def step_parts(
     optimizer._rounded = {number for number, each in enumerate(settings) if each.rounds}
     losses: list[Any] = []
 
-    def take(bucket: Bucket) -> None:
+    def take_step(bucket: Bucket) -> None:
         group, number = optimizer.param_groups[0], next(iter(bucket))
         first = next(iter(bucket[number]), None)
         if first is not None and buckets.is_adam(optimizer, group, settings[number], first):
-            _step_adam(optimizer, settings[number], bucket[number], shared[number])
+            buckets.step_adam(optimizer, settings[number], bucket[number], shared[number])
             losses.extend(closure.loss for closure in args[:1] if closure is not None)
             return
-        workspace = buckets.workspace(optimizer, bucket)
-        losses.append(_step_bucket(optimizer, settings, bucket, shared, workspace, args, kwargs))
+        losses.append(_step_bucket(optimizer, settings, bucket, shared, args, kwargs))
 
-    buckets.each(optimizer, parts, take)
+    buckets.step_each(optimizer, parts, take_step)
     return losses[0] if losses else None
-
-
-@torch.no_grad()
-def _step_adam(optimizer: Any, settings: Settings, params: list[Tensor], m: float | None) -> None:
-    """Take the step of half parameters of Adam or AdamW, all of one group."""
-    group = optimizer.param_groups[0]
-    eta = float(group["lr"])
-    keys = {p: _rounding_key(optimizer, p, settings) for p in params}
-
-    def displace_all(pairs: list[tuple[Tensor, Tensor]]) -> None:
-        targets = [optimizer._target(p, settings, x.view(local(p).shape)) for p, x in pairs]
-        displace(targets, settings, eta, m)
-
-    is_perturbed = bool(eta) and settings.is_perturbed
-    buckets.step_adam(optimizer, group, keys, displace_all if is_perturbed else None, round_all)
-    if eta:
-        optimizer.count_steps(params)
-
-
-def _rounding_key(optimizer: Any, p: Tensor, settings: Settings) -> int:
-    """Return the key of a parameter's rounding in this step."""
-    own = extend_key(optimizer._key_of(p, settings), rounding.DRIVER)
-    return step_key(own, int(optimizer._orbits[p]["step"]))
 
 
 def _step_bucket(
@@ -249,29 +197,32 @@ def _step_bucket(
     settings: list[Settings],
     bucket: Bucket,
     shared: list[float | None],
-    workspace: Workspace,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
     """Take the step of a bucket; an error before it is rounded leaves its halves as they were."""
+    copies = 2 if optimizer._rounding.state_dtype is None else 4
+    count = sum(local(p).numel() for params in bucket.values() for p in params)
+    # those of other libraries may keep a gradient, which must not lie in memory that is used again
+    size = 0 if optimizer._bare is None else copies * min(buckets.SIZE, count)
+    workspace = buckets.workspace(optimizer, size)
     stand_ins: list[StandIn] = []
-    own: dict[Tensor, Tensor] = {}
     is_taken = False
     try:
         for number, group in zip(bucket, optimizer.param_groups, strict=True):
             each, m, params = settings[number], shared[number], bucket[number]
             moved = [p for p in params if p.grad is not None]
-            rounded = [p for p in moved if each.rounds and is_half(local(p).dtype)]
-            for p in rounded:
+            rounded = [p for p in moved if buckets.is_rounded(each, p)]
+            for p in rounded:  # one by one: `_finish` gives back the states of those that were made
                 stand_ins.append(_stand_in(optimizer, p, each, workspace))
-                own[p] = stand_ins[-1].x
-            group["params"] = [own.get(p, p) for p in params]
+            stand_in_of = {s.p: s.x for s in stand_ins}
+            group["params"] = [stand_in_of.get(p, p) for p in params]
             eta = float(group["lr"])
             if eta and each.is_perturbed:
-                parts = [local(own[p]).detach() if p in own else None for p in moved]
-                pairs = zip(moved, parts, strict=True)
+                parts = {s.p: local(s.x).detach() for s in stand_ins}
                 with torch.no_grad():
-                    displace([optimizer._target(p, each, x) for p, x in pairs], each, eta, m)
+                    targets = [optimizer._target(p, each, parts.get(p)) for p in moved]
+                    displace(targets, each, eta, m)
             if eta:
                 optimizer.count_steps(moved if each.is_perturbed else rounded)
         closure = args[0] if args else None
@@ -312,8 +263,6 @@ def _stand_in(optimizer: Any, p: Tensor, settings: Settings, workspace: Workspac
     x.grad = workspace.widened(p.grad)
     if optimizer._rounding.free_gradients:
         p.grad = None
-    if offset_of(p):
-        note_offset(x, offset_of(p))
     halves: dict[str, Tensor] = {}
     if p in optimizer.state:
         values = optimizer.state.pop(p)
@@ -324,7 +273,7 @@ def _stand_in(optimizer: Any, p: Tensor, settings: Settings, workspace: Workspac
             for name, half in halves.items()
         }
         optimizer.state[x] = {**values, **wide}
-    return StandIn(p, x, _rounding_key(optimizer, p, settings), halves)
+    return StandIn(p, x, buckets.rounding_key(optimizer, p, settings), halves)
 
 
 def _finish(optimizer: Any, stand_ins: list[StandIn], is_taken: bool) -> None:
@@ -337,11 +286,11 @@ def _finish(optimizer: Any, stand_ins: list[StandIn], is_taken: bool) -> None:
             slots += _narrowed(optimizer, p, halves)
         if slots:
             rows.append(RoundedRow(slots, place_of(p), key))
-    round_all(rows)
+    buckets.round_all(rows)
     if is_taken:
         torch.autograd.graph.increment_version([s.p for s in stand_ins])
-    sizes = [sum(s.out.numel() for s in slots if s.salt) for slots, *_ in rows]
-    if stand_ins and not any(s.states for s in stand_ins) and max(sizes, default=0) > 1 << 16:
+    made = sum(s.out.numel() for row in rows for s in row.slots if s.salt)
+    if made > 1 << 16 and not any(s.states for s in stand_ins):
         rows.clear()
         slots = []
         buckets.return_memory()
