@@ -18,7 +18,7 @@ from torch import Tensor
 from torch._dynamo.backends.debugging import aot_eager
 
 from mpgd import MPGD, GaussianNoise, StableNoise, perturb
-from mpgd.optim.displacement.traced import displace_group
+from mpgd.optim.displacement.compiled import displace_group
 from tests.optim.checkpoints import SHARED, drivers_state, prefix_of
 from tests.optim.descents import parameters
 from tests.optim.workers import make_optimizer, run, same_bits, set_gradients, snapshot

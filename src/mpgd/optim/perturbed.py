@@ -10,23 +10,31 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from functools import reduce
 from importlib import import_module
 from typing import Any, Final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from mpgd.noise.half_rounding import is_half
 from mpgd.optim import rounding
 from mpgd.optim.distributed import refuse_gradients
 from mpgd.optim.mechanism import Perturbed
-from mpgd.optim.settings import NAMES, Keywords, Seed, refuse_unknown
+from mpgd.optim.settings import (
+    KEYWORDS,
+    NAMES,
+    PREFIX,
+    RECIPE,
+    SGD_KEYWORDS,
+    Keywords,
+    Seed,
+    refuse_unknown,
+)
 
-BEGINNING: Final = "Perturbed"  # of the names of made classes
-RECIPE: Final = ("strength", "steps")
-KEYWORDS: Final = (*RECIPE, *NAMES)
+CLASS_PREFIX: Final = "Perturbed"  # as in PerturbedAdamW
 CLASSES: Final[dict[type, type]] = {}  # inner class: the subclass that `perturbed` made
 
 
@@ -77,7 +85,7 @@ def perturbed(inner: type[Optimizer], /) -> Any:
     start.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
     is_torchs = inner.__module__.startswith("torch.optim.")
     place = "" if is_torchs else "@" + inner.__module__
-    where = f"{BEGINNING}{inner.__qualname__}{place}".replace(".", "/")  # what pickles look up
+    where = f"{CLASS_PREFIX}{inner.__qualname__}{place}".replace(".", "/")  # what pickles look up
     members: dict[str, Any] = {
         "__init__": start,
         "_bare": staticmethod(inspect.unwrap(inner.step)) if is_torchs else None,
@@ -86,7 +94,7 @@ def perturbed(inner: type[Optimizer], /) -> Any:
         "__doc__": f"`{inner.__name__}` whose parameters are perturbed before each step.",
     }
     metaclass: Any = type(inner)
-    made = install(metaclass(BEGINNING + inner.__name__, (inner,), members))
+    made = install(metaclass(CLASS_PREFIX + inner.__name__, (inner,), members))
     return CLASSES.setdefault(inner, made)
 
 
@@ -106,9 +114,9 @@ def find_class(name: str) -> Any:
 
     In pickles, ``"PerturbedLion@package/module"`` is that of another library's.
     """
-    kind, _, place = name.removeprefix(BEGINNING).partition("@")
+    kind, _, place = name.removeprefix(CLASS_PREFIX).partition("@")
     inner: Any = None
-    if name.startswith(BEGINNING):
+    if name.startswith(CLASS_PREFIX):
         home: Any = import_module(place.replace("/", ".")) if place else torch.optim
         inner = reduce(lambda found, part: getattr(found, part, None), kind.split("/"), home)
     if not isinstance(inner, type) or inner is Optimizer:
@@ -265,3 +273,57 @@ def step_in_backward(optimizer: Any) -> list[Any]:
 
     params = [p for group in made.param_groups for p in group["params"]]
     return [p.register_post_accumulate_grad_hook(take_step) for p in params if p.requires_grad]
+
+
+def param_groups(
+    model: nn.Module,
+    perturb: Callable[[str, Tensor], bool] | str = "all",
+    *,
+    wrapped: bool = False,
+    **settings: Any,
+) -> list[dict[str, Any]]:
+    """Return two groups: the parameters to perturb, with ``settings``, and the rest, plain.
+
+    Args:
+        model: whose parameters.
+        perturb: a function of (name, parameter), or ``"all"``, ``"first"`` (the first module
+            with parameters of its own, the input layer), ``"matrices"`` (no biases and norms:
+            parameters of at least two dimensions).
+        wrapped: whether the groups are for `mpgd.perturb` or `mpgd.perturbed`, whose settings have
+            the prefix ``perturbation.``.
+        settings: of the perturbed group, such as ``mu`` and ``sigma``.
+
+    Examples:
+        >>> model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
+        >>> groups = param_groups(model, perturb="first", mu=0.03, sigma=0.01)
+        >>> [len(group["params"]) for group in groups], groups[1]["mu"]
+        ([2, 2], 0.0)
+    """
+    prefix = PREFIX if wrapped else ""
+    refuse_unknown(settings, NAMES if wrapped else ("lr", *NAMES, *SGD_KEYWORDS), prefix)
+    chosen = perturb if callable(perturb) else _named_choice(model, perturb)
+    named = list(model.named_parameters())
+    inside = [(name, p) for name, p in named if chosen(name, p)]
+    names = {name for name, _ in inside}
+    outside = [(name, p) for name, p in named if name not in names]
+    if not inside:
+        raise ValueError(f"perturb chose none of {[name for name, _ in named]}")
+    given = {prefix + name: value for name, value in settings.items()}
+    groups: list[dict[str, Any]] = [{"params": inside, **given}]
+    nothing = {"mu": 0.0, "sigma": 0.0, "force": None, "decay": None}
+    plain = {prefix + name: value for name, value in nothing.items()}
+    return [*groups, {"params": outside, **plain}] if outside else groups
+
+
+def _named_choice(model: nn.Module, choice: str) -> Callable[[str, Tensor], bool]:
+    if choice == "all":
+        return lambda name, p: True
+    if choice == "matrices":
+        return lambda name, p: p.dim() >= 2
+    if choice == "first":
+        owners = [m for m in model.modules() if any(True for _ in m.parameters(recurse=False))]
+        own = {id(p) for p in owners[0].parameters(recurse=False)} if owners else set()
+        return lambda name, p: id(p) in own
+    raise ValueError(
+        f"perturb must be a function or one of 'all', 'first', 'matrices', got {choice!r}"
+    )

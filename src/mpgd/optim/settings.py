@@ -43,6 +43,12 @@ PREFIX: Final = "perturbation."  # of our names in the groups and states of anot
 ROUNDINGS: Final = ("nearest", "stochastic")
 ORBITS: Final = ("multiplicative", "additive")
 TWIN: Final = 2  # drivers 0 and 1 have 2 and 3 as twins
+SIZES: Final = ("mu", "sigma", "decay", "force")
+RECIPE: Final = ("strength", "steps")
+SGD_KEYWORDS: Final = (
+    *("momentum", "dampening", "weight_decay", "nesterov"),
+    *("maximize", "foreach", "fused"),
+)
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,7 @@ class Keywords:
 
 DEFAULTS: Final = Keywords()
 NAMES: Final = tuple(field.name for field in fields(Keywords))
+KEYWORDS: Final = (*RECIPE, *NAMES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,17 +138,10 @@ class Settings:
 
 
 class SettingsCache:
-    """The settings of each group, made again only when somebody changed the group.
-
-    Args:
-        prefix: of the keywords' names in the groups.
-
-    Attributes:
-        has_changed: whether settings were made since somebody last set it to False.
-    """
+    """The settings of each group, made again only when somebody changed the group."""
 
     def __init__(self, prefix: str) -> None:
-        self.has_changed = True
+        self.has_changed = True  # since somebody last set it to False
         self._names = [prefix + name for name in NAMES]
         self._made: dict[int, tuple[list[Any], Settings]] = {}
 
@@ -160,27 +160,30 @@ class SettingsCache:
 def make_settings(group: Mapping[str, Any]) -> Settings:
     """Return the settings of a group; an error names the keyword, the rule and the value."""
     plain = check_keywords(group)
-    noises = make_noises(plain)
-    drivers = (_driver(noises[0]), _driver(noises[1]))
-    exponents = (noises[0].exponent, noises[1].exponent)
-    (mu, sigma), exponents = effective_sizes(plain, noises, exponents)
-    shared = bool(mu) and getattr(noises[0], "shared", False)
-    twins = plain["symmetric"]
-    known = all(d or not size for d, size in zip(drivers, (mu, sigma), strict=True))
+    noises, twins, seed = make_noises(plain), plain["symmetric"], plain["seed"]
+    found = [getattr(noise, "driver", None) for noise in noises]
+    m, n = (driver if isinstance(driver, Driver) else None for driver in found)
+    sizes, exponents = effective_sizes(plain, noises, (noises[0].exponent, noises[1].exponent))
+    shared = bool(sizes[0]) and getattr(noises[0], "shared", False)
+    used = (sizes[0] and not shared, sizes[1])
+    orbits = [(ORBITS[k], k, k) for k in (0, 1) if used[k] and noises[k].has_orbit]
+    if twins:
+        orbits += [(f"{name}_twin", k, k + TWIN) for name, k, _ in orbits]
+    are_known = bool(m or n) and bool(m or not sizes[0]) and bool(n or not sizes[1])
     return Settings(
-        mu=mu,
-        sigma=sigma,
+        mu=sizes[0],
+        sigma=sizes[1],
         noises=noises,
         exponents=exponents,
         twins=twins,
         shared=shared,
         start=plain["start"],
         stop=plain["stop"],
-        seed=seed_of(*plain["seed"]) if isinstance(plain["seed"], tuple) else plain["seed"],
-        drivers=drivers,
-        engine=plain["engine"] if any(drivers) and known else "torch",
-        orbits=_orbits((bool(mu) and not shared, bool(sigma)), noises, twins),
-        tables=_fingerprint(drivers),
+        seed=seed_of(*seed) if isinstance(seed, tuple) else seed,
+        drivers=(m, n),
+        engine=plain["engine"] if are_known else "torch",
+        orbits=tuple(orbits),
+        tables=make_key(*(d.fingerprint if d else 0 for d in (m, n))) if m or n else None,
         rounds=plain["rounding"] == "stochastic",
     )
 
@@ -241,12 +244,7 @@ def check_noise(own: Mapping[str, Any]) -> NoiseLike:
 
 
 def check_seed_or_stream(seed: Any) -> Seed:
-    """Return a seed: a number, or a number and the name of a stream.
-
-    Examples:
-        >>> check_seed_or_stream((0, "critic"))
-        (0, 'critic')
-    """
+    """Return a seed: a number, or a number and the name of a stream."""
     if not isinstance(seed, (tuple, list)):
         return check_seed(seed)
     if len(seed) != 2:
@@ -266,6 +264,11 @@ def pair(name: str, value: Any) -> tuple[Any, Any]:
             )
         return value[0], value[1]
     return value, value
+
+
+def _checked_pair(name: str, value: Any, check: Callable[[object], float]) -> Any:
+    first, second = map(check, pair(name, value))
+    return (first, second) if isinstance(value, (tuple, list)) else first
 
 
 def check_learning_rate(lr: Any) -> float | Tensor:
@@ -303,11 +306,6 @@ def refuse_unknown(
             raise TypeError(f"{what} has no keyword {prefix + name!r}; {hint}")
 
 
-def _checked_pair(name: str, value: Any, check: Callable[[object], float]) -> Any:
-    first, second = (check(number) for number in pair(name, value))
-    return (first, second) if isinstance(value, (tuple, list)) else first
-
-
 def make_noises(plain: Mapping[str, Any]) -> tuple[Noise, Noise]:
     """Return the multiplicative and the additive noise that keywords ask for."""
     if plain["noise"] is not None:
@@ -318,22 +316,3 @@ def make_noises(plain: Mapping[str, Any]) -> tuple[Noise, Noise]:
         ChaoticNoise(gamma, beta, engine=engine) for gamma, beta in zip(gammas, betas, strict=True)
     )
     return first, second
-
-
-def _driver(noise: Noise) -> Driver | None:
-    """Return what the kernels know of a noise; None for one without a `Driver` as ``driver``."""
-    driver = getattr(noise, "driver", None)
-    return driver if isinstance(driver, Driver) else None
-
-
-def _fingerprint(drivers: tuple[Driver | None, Driver | None]) -> int | None:
-    """Return what identifies the tables that the noises' bits come from."""
-    return make_key(*(d.fingerprint if d else 0 for d in drivers)) if any(drivers) else None
-
-
-def _orbits(
-    used: tuple[bool, bool], noises: tuple[Noise, Noise], twins: bool
-) -> tuple[tuple[str, int, int], ...]:
-    own = [(ORBITS[k], k, k) for k in (0, 1) if used[k] and noises[k].has_orbit]
-    again = [(f"{name}_twin", k, k + TWIN) for name, k, _ in own]
-    return tuple(own + (again if twins else []))

@@ -1,6 +1,6 @@
 """The displacement of many tensors as one launch on a GPU, written in Triton.
 
-It is that of `mpgd.optim.update`: in float32, one operation at a time, rounded once where a
+It is that of `reference`: in float32, one operation at a time, rounded once where a
 parameter has a half type. The words are those of `mpgd.noise.engines.gpu`.
 
 A launch gets everything that changes in one tensor of 64-bit integers, the sheet: a head with the
@@ -25,7 +25,6 @@ Import this module only where triton is installed; `mpgd.noise.engines.has_trito
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -33,6 +32,7 @@ import numpy as np
 import torch
 import triton
 import triton.language as tl
+from numpy.typing import NDArray
 from torch import Tensor
 
 from mpgd.maps.normal import EXCESS, INPUT_SHIFT
@@ -203,15 +203,15 @@ def displace_rows(
 
 
 def launch(
-    rows: Sequence[Row],
+    rows: NDArray[np.int64],
     dtype: torch.dtype,
     device: torch.device,
     settings: Settings,
     scales: tuple[float, float],
     shared: float | None,
 ) -> None:
-    """Displace the rows of parameters of one dtype on one device, and advance their orbits."""
-    places = _block_places(tuple(row.length for row in rows), device)
+    """Displace the rows (row, field) of parameters of one dtype on one device; advance orbits."""
+    places = _block_places(tuple(rows[:, Row._fields.index("length")].tolist()), device)
     if not len(places):
         return
     known = [driver for driver in settings.drivers if driver is not None]
@@ -221,8 +221,7 @@ def launch(
         numbers += [scale * driver.laminar_value, scale * driver.burst_value]
     head = np.array(numbers, dtype=np.float32).view(np.int32).astype(np.int64)
     rules = [part for driver in drivers for part in head_rule(driver)]
-    lines = np.array(rows, dtype=np.int64).reshape(-1)
-    sheet = torch.from_numpy(np.concatenate([head, rules, lines]))
+    sheet = torch.from_numpy(np.concatenate([head, rules, rows.reshape(-1)]))
     if device.type != "cpu":
         sheet = sheet.pin_memory().to(device, non_blocking=True)
     with on_device(sheet):

@@ -20,12 +20,10 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from mpgd.optim.diagnostics import SIZES
-from mpgd.optim.displacement import displace as apply
-from mpgd.optim.displacement import next_shared
+from mpgd.optim.displacement import displace, next_shared
 from mpgd.optim.displacement.reference import Target
 from mpgd.optim.distributed import local, place_of
-from mpgd.optim.settings import check_learning_rate
+from mpgd.optim.settings import SIZES, check_learning_rate
 from mpgd.optim.state import ELEMENTS, SCALARS, State, check_orbits, cut_phases
 
 OPTIMIZERS: Final[WeakValueDictionary[int, Optimizer]] = WeakValueDictionary()
@@ -52,7 +50,7 @@ def step(optimizer: Any, closure: Callable[[], Any] | None) -> Any:
         with torch.enable_grad():
             loss = closure()
     for number in range(len(optimizer.param_groups)):
-        displace(optimizer, number)
+        _call_operator(optimizer, number)
     hooked = optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks
     if optimizer._bare is not None and not hooked:
         type(optimizer)._bare(optimizer)
@@ -61,16 +59,15 @@ def step(optimizer: Any, closure: Callable[[], Any] | None) -> Any:
     return loss
 
 
-def displace(optimizer: Any, number: int) -> None:
+def _call_operator(optimizer: Any, number: int) -> None:
     """Hand the tensors of a group to the operator; a compiler traces this."""
     group, states = optimizer.param_groups[number], optimizer._orbits
     if not any([p in states for p in group["params"]]):
         if not any([group[optimizer._prefix + name] for name in SIZES]):
             return
         optimizer._fit()  # a size was raised
-    places = [
-        place for place, p in enumerate(group["params"]) if p.grad is not None and p in states
-    ]
+    every = list(enumerate(group["params"]))
+    places = [place for place, p in every if p.grad is not None and p in states]
     if not places:
         return
     params = [group["params"][place] for place in places]
@@ -82,25 +79,19 @@ def displace(optimizer: Any, number: int) -> None:
         [leader[name] for name in SHARED_NAMES if name in leader],
         group["lr"] if isinstance(group["lr"], Tensor) else None,
         places,
-        [mask_of(ELEMENTS, states[p]) for p in params],
-        mask_of(SHARED_NAMES, leader),
+        [_mask_of(ELEMENTS, states[p]) for p in params],
+        _mask_of(SHARED_NAMES, leader),
         optimizer._number,
         number,
     )
 
 
-def mask_of(names: tuple[str, ...], state: State) -> int:
+def _mask_of(names: tuple[str, ...], state: State) -> int:
     """Return which of the names a state holds, as bits: operators take no texts in lists."""
     return sum([1 << k for k, name in enumerate(names) if name in state])
 
 
-def masked(names: tuple[str, ...], mask: int) -> list[str]:
-    """Return the names of a mask.
-
-    Examples:
-        >>> masked(("a", "b", "c"), mask_of(("a", "b", "c"), {"a": 0, "c": 0}))
-        ['a', 'c']
-    """
+def _masked(names: tuple[str, ...], mask: int) -> list[str]:
     return [name for k, name in enumerate(names) if mask >> k & 1]
 
 
@@ -137,21 +128,21 @@ def displace_group(
     states, params = optimizer._orbits, [group["params"][place] for place in places]
     leader = states[group["params"][0]]
     leader = {name: leader[name] for name in SHARED_NAMES if name in leader}
-    leader |= dict(zip(masked(SHARED_NAMES, held_shared), shared, strict=True))
+    leader |= dict(zip(_masked(SHARED_NAMES, held_shared), shared, strict=True))
     if has_changed:
         cut_phases(leader, settings)
     m = next_shared(leader, settings)
     targets, words = [], iter(orbits)
     for p, x, step, mask in zip(params, xs, steps, held, strict=True):
         own = {name: local(y) for name, y in states[p].items() if name in ELEMENTS}
-        own |= {name: next(words) for name in masked(ELEMENTS, mask)}
+        own |= {name: next(words) for name in _masked(ELEMENTS, mask)}
         if has_changed:
             cut_phases(own, settings)
         check_orbits([x], [own], settings)
         used = {k: own[name] for name, _, k in settings.orbits}
         key = optimizer._key_of(p, settings)
-        targets.append(Target(x, place_of(p), key, int(step), used))
-    apply(targets, settings, eta, m)
+        targets.append(Target(x, place_of(p), key, step, used))
+    displace(targets, settings, eta, m)
     torch._foreach_add_(steps, 1)
 
 
