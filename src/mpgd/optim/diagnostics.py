@@ -1,4 +1,4 @@
-"""How large a perturbation is: in a phase, in a burst, over many steps; and a warning.
+"""How large a perturbation is: in a phase, in a burst, over many steps; warnings; the recipe.
 
 With strengths m = mu eta^gamma1 and n = sigma eta^gamma2 of a chaotic noise with values c0 and c1,
 
@@ -127,10 +127,9 @@ def root_mean_square(tensors: Iterable[Tensor]) -> float:
 
 def warn_if_silent(groups: Sequence[Mapping[str, Any]], prefix: str) -> None:
     """Warn if no group asks for a perturbation, be it a force of 0, or for stochastic rounding."""
-    for group in groups:
-        mu, sigma, decay, force, rounding = (group[prefix + name] for name in (*SIZES, "rounding"))
-        if mu or sigma or decay is not None or force is not None or rounding != "nearest":
-            return
+    silent = {"mu": 0, "sigma": 0, "decay": None, "force": None, "rounding": "nearest"}
+    if any(group[prefix + name] != value for group in groups for name, value in silent.items()):
+        return
     warnings.warn(
         "no parameter is perturbed: give strength and steps, or force=0 if that is meant",
         UserWarning,
@@ -159,11 +158,10 @@ def warn_if_large(
     prefix: str,
     recipe: Container[int] = (),
 ) -> None:
-    """Warn of the first group whose perturbation exceeds the size of its weights.
+    """Warn of the first group whose perturbation exceeds its weights' root mean square.
 
-    That is their root mean square: biases that start at 0 count as the small part of a group that
-    they are, and a group of zeros is not compared with. In the groups with the numbers ``recipe``
-    a strength has set the force.
+    A group of zeros is not compared with. In groups with the numbers ``recipe`` a strength has set
+    the force.
     """
     for number, (group, each) in enumerate(zip(groups, settings, strict=True)):
         eta, parts = float(group["lr"]), [local(p) for p in group["params"]]
@@ -235,11 +233,10 @@ class PerturbationSize:
 def perturbation_sizes(optimizer: Optimizer, steps: int | None = None) -> list[PerturbationSize]:
     """Return one `PerturbationSize` per parameter group.
 
-    Most of it comes from the settings alone; ``reach`` reads the gradients once, and with ``steps``
-    the weights are read too. Momentum p adds gradients up to 1/(1 - p) of them; so ``reach`` is
-    (1 - p) times what it is without. Around another optimizer than SGD the force is compared with
-    its update divided by lr. That is measured when it is asked for: a call makes the next step
-    measure it, and a call right after that step returns it. So call before and after a step.
+    ``reach`` reads the gradients, and ``steps`` the weights. Momentum p adds gradients up to
+    1/(1 - p) of them; so ``reach`` is (1 - p) times what it is without. Around another optimizer
+    than SGD the force is compared with its update divided by lr. A call makes the next step measure
+    that, and a call right after that step returns it. So call before and after a step.
 
     Args:
         optimizer: a perturbed optimizer, or any other, which has sizes 0.
@@ -252,31 +249,25 @@ def perturbation_sizes(optimizer: Optimizer, steps: int | None = None) -> list[P
         0.514
     """
     steps = None if steps is None else check_integer("steps", steps, 1)
-    found = []
+    sizes = []
     for number, group in enumerate(optimizer.param_groups):
-        settings = make_settings(keywords_in(group))
-        slope = _slope(optimizer, number, group) if settings.is_perturbed else None
-        found.append(_size(group, settings, steps, slope))
-    return found
-
-
-def _size(
-    group: dict[str, Any], settings: Settings, steps: int | None, slope: float | None
-) -> PerturbationSize:
-    eta = float(group["lr"])
-    if not settings.is_perturbed or eta == 0:
-        return PerturbationSize(0.0, 0.0, eta)
-    (bend, _), (push, burst) = phase_pushes(settings, eta)
-    decay, force = (None if each is None else each / eta for each in (bend, push))
-    size = PerturbationSize(*sizes_of(settings, eta), eta, force, decay, burst)
-    if force is not None and slope:
-        size = replace(size, reach=force / slope)
-    if steps is None:
-        return size
-    share, total = accumulated(settings, eta, steps)
-    weights = root_mean_square(group["params"])
-    relative = share + total / weights if weights else None
-    return replace(size, accumulated=total, relative=relative)
+        eta, settings = float(group["lr"]), make_settings(keywords_in(group))
+        if not settings.is_perturbed or eta == 0:
+            sizes.append(PerturbationSize(0.0, 0.0, eta))
+            continue
+        (bend, _), (push, burst) = phase_pushes(settings, eta)
+        decay, force = (None if each is None else each / eta for each in (bend, push))
+        size = PerturbationSize(*sizes_of(settings, eta), eta, force, decay, burst)
+        slope = _slope(optimizer, number, group)
+        if force is not None and slope:
+            size = replace(size, reach=force / slope)
+        if steps is not None:
+            share, total = accumulated(settings, eta, steps)
+            weights = root_mean_square(group["params"])
+            relative = share + total / weights if weights else None
+            size = replace(size, accumulated=total, relative=relative)
+        sizes.append(size)
+    return sizes
 
 
 def _slope(optimizer: Any, number: int, group: dict[str, Any]) -> float | None:
@@ -304,9 +295,6 @@ def inner_updates(optimizer: Any, *args: Any, **kwargs: Any) -> tuple[Any, dict[
     return loss, updates
 
 
-# The recipe --------------------------------------------------------------------------------------
-
-
 def resolve_strength(
     groups: Sequence[MutableMapping[str, Any]],
     keywords: Keywords,
@@ -326,12 +314,12 @@ def resolve_strength(
             f"strength and steps are given together, got strength={strength!r}, steps={steps!r}"
         )
     strength, steps = check_nonnegative("strength", strength), check_integer("steps", steps, 1)
-    sizes = {name: getattr(keywords, name) for name in SIZES}
-    if given := [name for name, value in sizes.items() if value]:
-        raise ValueError(f"strength sets the force, got {given[0]}={sizes[given[0]]!r} too")
+    for name in SIZES:
+        if value := getattr(keywords, name):
+            raise ValueError(f"strength sets the force, got {name}={value!r} too")
     resolved = set()
     for number, group in enumerate(groups):
-        if any(prefix + name in group for name in sizes):
+        if any(prefix + name in group for name in SIZES):
             continue
         own = {n: group.get(prefix + n, getattr(keywords, n)) for n in NAMES}
         if own["stop"] is None:
@@ -342,8 +330,7 @@ def resolve_strength(
                 "strength needs a noise with phases, such as ChaoticNoise or TelegraphNoise, got "
                 f"noise={noise!r}: give sigma"
             )
-        unit = make_settings(own | {"force": 1.0})
-        _, push = accumulated(unit, float(group["lr"]), steps)
+        _, push = accumulated(make_settings(own | {"force": 1.0}), float(group["lr"]), steps)
         weights = root_mean_square(group["params"])
         if strength and not (push and weights):
             raise ValueError(

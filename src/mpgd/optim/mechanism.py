@@ -8,9 +8,9 @@ The gradient lies in ``p.grad`` before a step, so the perturbation can come firs
 For SGD that is equation (8) of the paper to rounding, momentum included, since the buffer sees only
 gradients. Weight decay acts on the displaced x, which changes the noise by a factor 1 - lr * wd.
 
-`mpgd.optim.perturbed` puts these functions *into* a direct subclass of the inner class, not among
-its bases. Another base would change the memory layout, and Python would then refuse to set the
-class of an object that is there: so it is for every optimizer whose base inherits from ABC.
+`mpgd.optim.perturbed` puts these functions *into* a direct subclass of the inner class. Another
+base would change the memory layout, and Python would then refuse to set the class of an object,
+as of every optimizer whose base inherits from ABC.
 """
 
 from __future__ import annotations
@@ -28,14 +28,7 @@ from torch.optim import Optimizer
 
 from mpgd.noise.counter_hash import make_key
 from mpgd.noise.force import overridden
-from mpgd.optim import buckets, checkpoint, rounding
-from mpgd.optim.diagnostics import (
-    inner_updates,
-    resolve_strength,
-    warn_if_large,
-    warn_if_same_noise,
-    warn_if_silent,
-)
+from mpgd.optim import buckets, checkpoint, diagnostics, rounding
 from mpgd.optim.displacement import Batch, compiled, displace, next_shared
 from mpgd.optim.displacement.reference import Target
 from mpgd.optim.distributed import local, number_partition, place_of, refuse_gradients
@@ -76,20 +69,17 @@ class EvaluatedClosure:
         self._seen = self._look()
 
     def _look(self) -> tuple[list[Any], list[Tensor]]:
-        pairs = [(p, p.grad) for p in self.params]
-        versions = [
-            (p._version, p.data_ptr(), id(g), getattr(g, "_version", None)) for p, g in pairs
-        ]
+        versions: list[Any] = [(p._version, p.data_ptr()) for p in self.params]
+        versions += [(id(p.grad), getattr(p.grad, "_version", None)) for p in self.params]
         parts = [local(p).detach().reshape(-1) for p in self.params]
         return versions, [x[:: 1 + x.numel() // SAMPLES].clone() for x in parts]
 
     def __call__(self) -> Any:
         """Return the loss."""
         seen, self._seen = self._seen, None
-        now = None if seen is None else self._look()
-        if seen is None or now is None or seen[0] != now[0]:
-            return self.closure()
-        return self.loss if all(map(torch.equal, seen[1], now[1])) else self.closure()
+        now = self._look()
+        is_same = seen is not None and seen[0] == now[0] and all(map(torch.equal, seen[1], now[1]))
+        return self.loss if is_same else self.closure()
 
 
 class Perturbed(ABC):
@@ -103,7 +93,6 @@ class Perturbed(ABC):
     _prefix: ClassVar[str] = PREFIX
     param_groups: list[dict[str, Any]]
     state: Any
-    _displaced: dict[int, Settings]  # of each group, at its last compiled step
 
     # Construction ------------------------------------------------------------------------------
 
@@ -117,15 +106,15 @@ class Perturbed(ABC):
         self._renew()
         before = [dict(group) for group in self.param_groups]
         try:
-            recipe = resolve_strength(self.param_groups, self._keywords, self._prefix, **strength)
-            for group in self.param_groups:
+            groups, prefix = self.param_groups, self._prefix
+            recipe = diagnostics.resolve_strength(groups, self._keywords, prefix, **strength)
+            for group in groups:
                 self._settle(group)
             settings = self._fit()
-            self._displaced = dict(enumerate(settings))
-            warn_if_silent(self.param_groups, self._prefix)
+            diagnostics.warn_if_silent(groups, prefix)
             others = [o for o in compiled.OPTIMIZERS.values() if isinstance(o, Perturbed)]
-            warn_if_same_noise(self, settings, others)
-            warn_if_large(self.param_groups, settings, self._prefix, recipe)
+            diagnostics.warn_if_same_noise(self, settings, others)
+            diagnostics.warn_if_large(groups, settings, prefix, recipe)
         except Exception:
             for group, old in zip(self.param_groups, before, strict=True):
                 group.clear()
@@ -142,7 +131,6 @@ class Perturbed(ABC):
         self._names = {self._prefix + name for name in NAMES}
         self._keys: dict[Tensor, tuple[int, int]] = {}  # seed, and its hash with the ordinal
         self._batches: dict[int, Batch] = {}  # by group, as long as they fit
-        self._displaced = {}
         self._rounded: set[int] = set()  # groups with float32 states of half parameters
         self._workspace: buckets.Workspace | None = None
         self._is_separable: bool | None = None  # whether tensors may be stepped one by one
@@ -189,7 +177,7 @@ class Perturbed(ABC):
             for p in self.param_groups.pop()["params"]:
                 self._orbits.pop(p, None)
             raise
-        warn_if_large(self.param_groups, settings, self._prefix)
+        diagnostics.warn_if_large(self.param_groups, settings, self._prefix)
 
     # What must be there before a step --------------------------------------------------------
 
@@ -228,23 +216,19 @@ class Perturbed(ABC):
 
     def _ready(self) -> list[Settings]:
         """Return the settings of all groups; nothing has moved yet, and what is wrong raises."""
-        groups, batches = self.param_groups, self._batches
+        groups = self.param_groups
         if self._foreign() or not all([self._names <= group.keys() for group in groups]):
             self._fit()
         settings = [self._cache.of(k, group) for k, group in enumerate(groups)]
-        pairs = list(zip(groups, settings, strict=True))
-        fits = [
-            k in batches and batches[k].fits(group["params"], each)
-            for k, (group, each) in enumerate(pairs)
-        ]
-        self._batches = {k: batches[k] for k, still in enumerate(fits) if still}
-        complete = [
-            still or is_complete(group, each, self._orbits)
-            for still, (group, each) in zip(fits, pairs, strict=True)
-        ]
-        if self._cache.has_changed or not all(complete):
+        must_fit = self._cache.has_changed
+        for number, (group, each) in enumerate(zip(groups, settings, strict=True)):
+            batch = self._batches.get(number)
+            if batch is None or not batch.fits(group["params"], each):
+                self._batches.pop(number, None)
+                must_fit |= not is_complete(group["params"], each, self._orbits)
+        if must_fit:
             self._fit()
-        for number, (group, each) in enumerate(pairs):
+        for number, (group, each) in enumerate(zip(groups, settings, strict=True)):
             if each.is_perturbed:
                 check_learning_rate(group["lr"])
                 if number not in self._batches:
@@ -271,6 +255,7 @@ class Perturbed(ABC):
         settings = self._ready()
         if closure is not None:
             closure = EvaluatedClosure(closure, self.param_groups)
+            settings = self._ready()  # it may have changed anything
         if closure is not None or args:
             args = (closure, *args)
         for group, each in zip(self.param_groups, settings, strict=True):
@@ -284,7 +269,7 @@ class Perturbed(ABC):
             if closure is not None:
                 closure.note()
             if self._measures:
-                loss, self._updates = inner_updates(self, *args, **kwargs)
+                loss, self._updates = diagnostics.inner_updates(self, *args, **kwargs)
             else:
                 loss, self._updates = self._inner_step(*args, **kwargs), {}
             self._measures = False
@@ -348,14 +333,8 @@ class Perturbed(ABC):
         """Take a step outside a compiler's graph: stochastic rounding replaces the parameters."""
         return Perturbed.step(self, closure)
 
-    @property
-    def _step_supports_amp_scaling(self) -> bool:
-        """False, whatever the inner class says: a scaler must unscale and skip before we move."""
-        return False
-
-    @_step_supports_amp_scaling.setter
-    def _step_supports_amp_scaling(self, value: bool) -> None:
-        del value  # the inner class sets it
+    # False, whatever the inner class sets: a scaler must unscale and skip before we move
+    _step_supports_amp_scaling = property(lambda self: False, lambda self, value: None)
 
     # Copies and checkpoints ----------------------------------------------------------------------
 

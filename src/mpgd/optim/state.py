@@ -34,8 +34,7 @@ from mpgd.optim.distributed import Place, is_sharded, like, local, ordinals_of, 
 from mpgd.optim.settings import ORBITS, Settings
 
 State = MutableMapping[str, Any]
-Group = MutableMapping[str, Any]
-Groups = Sequence[tuple[Group, Settings]]
+Groups = Sequence[tuple[MutableMapping[str, Any], Settings]]
 
 SHARED: Final = 2**40  # the ordinal of shared scalar drivers
 PART: Final = 1 << 16  # elements that start in one call
@@ -59,15 +58,16 @@ def needed_entries(settings: Settings, is_first: bool) -> list[str]:
     return names
 
 
-def is_complete(group: Group, settings: Settings, states: MutableMapping[Tensor, State]) -> bool:
+def is_complete(
+    params: Sequence[Tensor], settings: Settings, states: Mapping[Tensor, State]
+) -> bool:
     """Return whether every parameter of a group has the entries that the settings ask for."""
-    first, others = needed_entries(settings, True), needed_entries(settings, False)
-    for place, p in enumerate(group["params"]):
-        if settings.is_perturbed or settings.needs_state(local(p).dtype):
-            state = states.get(p, {})
-            if any([name not in state for name in (others if place else first)]):
-                return False
-    return True
+    first, others = (set(needed_entries(settings, is_first)) for is_first in (True, False))
+    return all(
+        (others if place else first) <= states.get(p, {}).keys()
+        for place, p in enumerate(params)
+        if settings.needs_state(local(p).dtype)
+    )
 
 
 def check_orbits(params: Sequence[Tensor], states: Sequence[State], settings: Settings) -> None:

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.graph import increment_version
 
 from mpgd.noise import NoiseState
@@ -29,11 +29,10 @@ from mpgd.noise.engines import FLOATS, cpu, kernel_for
 from mpgd.noise.engines.cpu import Row, Term
 from mpgd.optim.displacement import reference
 from mpgd.optim.displacement.reference import Target, strengths
-from mpgd.optim.distributed import are_overlapping
+from mpgd.optim.distributed import PLAIN, are_overlapping
 from mpgd.optim.settings import TWIN, Settings
 from mpgd.optim.state import SHARED, State, int_scalar
 
-_PLAIN: Final = (Tensor, nn.Parameter)
 _STEP: Final = Row._fields.index("step")
 
 
@@ -104,7 +103,7 @@ class Batch:
         """Note what the parameters and their states are now, for `fits`."""
         self._params, self._states = list(params), states
         # the local part of a sharded or complex parameter is another object each time
-        is_kept = all(type(p) in _PLAIN and not p.is_complex() for p in params)
+        is_kept = all(type(p) in PLAIN and not p.is_complex() for p in params)
         self._layout = self._find_layout() if is_kept else None
         return self
 
@@ -188,7 +187,7 @@ def _terms(
 def _row(target: Target) -> Row | None:
     """Return a part as a row; None if its elements are not one after the other."""
     x, offset = target.x, target.place.offset
-    if offset is None or type(x) not in _PLAIN or not x.is_contiguous():
+    if offset is None or type(x) not in PLAIN or not x.is_contiguous():
         return None
     words = [0] * (2 * TWIN)
     for number, orbit in target.orbits.items():

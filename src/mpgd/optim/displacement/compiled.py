@@ -1,12 +1,13 @@
 """The displacement of a group as one operator that `torch.compile` does not look into.
 
 A compiler that took it apart would make a kernel of its own. That takes seconds, and it would fuse
-multiplications and additions, which changes bits. So a compiled step hands the tensors of a group
-to this operator, which does what the plain step does.
+multiplications and additions, which changes bits. So a compiled step hands the parameters of a
+group to this operator, which does what the plain step does.
 
 Numbers are not arguments: the compiler would take them for constants and start again for every new
-one. The operator gets the number of the optimizer, and reads its settings and learning rate when it
-runs. A learning rate that is a tensor is an argument, because a graph may change it.
+one. The operator gets the number of the optimizer, reads its settings and learning rate when it
+runs, and advances its drivers, which nothing else in the graph reads. A learning rate that is a
+tensor is an argument, because a graph may change it.
 """
 
 from __future__ import annotations
@@ -21,13 +22,11 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from mpgd.optim.displacement import displace, next_shared
-from mpgd.optim.displacement.reference import Target
-from mpgd.optim.distributed import local, place_of
+from mpgd.optim.distributed import local
 from mpgd.optim.settings import SIZES, check_learning_rate
-from mpgd.optim.state import ELEMENTS, SCALARS, State, check_orbits, cut_phases
+from mpgd.optim.state import check_orbits
 
 OPTIMIZERS: Final[WeakValueDictionary[int, Optimizer]] = WeakValueDictionary()
-SHARED_NAMES: Final = ("shared_step", *SCALARS)
 _numbers = count()
 # Addresses and the step differ at every call, so no CUDA graph may hold one.
 _TAGS: Final = [tag] if (tag := getattr(torch.Tag, "cudagraph_unsafe", None)) else []
@@ -43,14 +42,21 @@ def register(optimizer: Optimizer) -> int:
 @torch.no_grad()
 def step(optimizer: Any, closure: Callable[[], Any] | None) -> Any:
     """Take a step under torch.compile: one operator displaces, the inner step is traced."""
-    if any(group[optimizer._prefix + "rounding"] != "nearest" for group in optimizer.param_groups):
+    groups, prefix = optimizer.param_groups, optimizer._prefix
+    if any(group[prefix + "rounding"] != "nearest" for group in groups):
         return optimizer._untraced_step(closure)
     loss = None
     if closure is not None:
         with torch.enable_grad():
             loss = closure()
-    for number in range(len(optimizer.param_groups)):
-        _call_operator(optimizer, number)
+    for number, group in enumerate(groups):
+        # the sizes are read only where there are no drivers: each new number is compiled anew
+        has_drivers = any([p in optimizer._orbits for p in group["params"]])
+        if has_drivers or any([group[prefix + name] for name in SIZES]):
+            places = [k for k, p in enumerate(group["params"]) if p.grad is not None]
+            xs = [local(group["params"][k]) for k in places]
+            lr = group["lr"] if isinstance(group["lr"], Tensor) else None
+            displace_group(xs, lr, places, optimizer._number, number)
     hooked = optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks
     if optimizer._bare is not None and not hooked:
         type(optimizer)._bare(optimizer)
@@ -59,91 +65,32 @@ def step(optimizer: Any, closure: Callable[[], Any] | None) -> Any:
     return loss
 
 
-def _call_operator(optimizer: Any, number: int) -> None:
-    """Hand the tensors of a group to the operator; a compiler traces this."""
-    group, states = optimizer.param_groups[number], optimizer._orbits
-    if not any([p in states for p in group["params"]]):
-        if not any([group[optimizer._prefix + name] for name in SIZES]):
-            return
-        optimizer._fit()  # a size was raised
-    every = list(enumerate(group["params"]))
-    places = [place for place, p in every if p.grad is not None and p in states]
-    if not places:
-        return
-    params = [group["params"][place] for place in places]
-    leader = states[group["params"][0]]
-    displace_group(
-        [local(p) for p in params],
-        [local(states[p][name]) for p in params for name in ELEMENTS if name in states[p]],
-        [states[p]["step"] for p in params],
-        [leader[name] for name in SHARED_NAMES if name in leader],
-        group["lr"] if isinstance(group["lr"], Tensor) else None,
-        places,
-        [_mask_of(ELEMENTS, states[p]) for p in params],
-        _mask_of(SHARED_NAMES, leader),
-        optimizer._number,
-        number,
-    )
-
-
-def _mask_of(names: tuple[str, ...], state: State) -> int:
-    """Return which of the names a state holds, as bits: operators take no texts in lists."""
-    return sum([1 << k for k, name in enumerate(names) if name in state])
-
-
-def _masked(names: tuple[str, ...], mask: int) -> list[str]:
-    return [name for k, name in enumerate(names) if mask >> k & 1]
-
-
-@torch.library.custom_op(
-    "mpgd::displace_group", mutates_args=("xs", "orbits", "steps", "shared"), tags=_TAGS
-)
+@torch.library.custom_op("mpgd::displace_group", mutates_args=("xs",), tags=_TAGS)
 def displace_group(
-    xs: list[Tensor],
-    orbits: list[Tensor],
-    steps: list[Tensor],
-    shared: list[Tensor],
-    lr: Tensor | None,
-    places: list[int],
-    held: list[int],
-    held_shared: int,
-    number: int,
-    group_number: int,
+    xs: list[Tensor], lr: Tensor | None, places: list[int], number: int, group_number: int
 ) -> None:
     """Displace local parts of parameters and advance their drivers, step counts included.
 
-    ``places`` are the parameters' numbers in the group; ``held`` and ``held_shared`` say which
-    orbits are among the arguments. Others were made since the graph was.
+    Args:
+        xs: the parts.
+        lr: the learning rate; None reads it from the group.
+        places: of the parameters in their group.
+        number: of the optimizer.
+        group_number: of the group.
     """
     optimizer: Any = OPTIMIZERS[number]
     group = optimizer.param_groups[group_number]
     settings = optimizer._cache.of(group_number, group)
     eta = float(check_learning_rate(group["lr"] if lr is None else lr))
-    has_changed = optimizer._displaced.get(group_number) is not settings
-    optimizer._displaced[group_number] = settings
-    if has_changed:
+    if optimizer._cache.has_changed:
         optimizer._fit()
-    if not settings.is_perturbed or not eta:
-        return
-    states, params = optimizer._orbits, [group["params"][place] for place in places]
-    leader = states[group["params"][0]]
-    leader = {name: leader[name] for name in SHARED_NAMES if name in leader}
-    leader |= dict(zip(_masked(SHARED_NAMES, held_shared), shared, strict=True))
-    if has_changed:
-        cut_phases(leader, settings)
-    m = next_shared(leader, settings)
-    targets, words = [], iter(orbits)
-    for p, x, step, mask in zip(params, xs, steps, held, strict=True):
-        own = {name: local(y) for name, y in states[p].items() if name in ELEMENTS}
-        own |= {name: next(words) for name in _masked(ELEMENTS, mask)}
-        if has_changed:
-            cut_phases(own, settings)
-        check_orbits([x], [own], settings)
-        used = {k: own[name] for name, _, k in settings.orbits}
-        key = optimizer._key_of(p, settings)
-        targets.append(Target(x, place_of(p), key, step, used))
-    displace(targets, settings, eta, m)
-    torch._foreach_add_(steps, 1)
+    if settings.is_perturbed and eta and xs:
+        params = [group["params"][place] for place in places]
+        check_orbits(xs, [optimizer._orbits[p] for p in params], settings)
+        m = next_shared(optimizer._orbits[group["params"][0]], settings)
+        pairs = zip(params, xs, strict=True)
+        displace([optimizer._target(p, settings, x) for p, x in pairs], settings, eta, m)
+        optimizer.count_steps(params)
 
 
 @displace_group.register_fake

@@ -74,54 +74,34 @@ def _number(head, place: tl.constexpr):
 
 
 @triton.jit
-def _own_term(head, row, at, inside, table, which: tl.constexpr, number: tl.constexpr):
-    """Return strength times v of one driver, and advance its words in place."""
-    words = tl.load(row + _ORBIT + number).to(tl.pointer_type(tl.int32)) + at
-    rule = head + _RULES + 3 * which
-    value, new = advanced(
-        tl.load(words, mask=inside, other=0),
-        at + tl.load(row + _OFFSET),
-        _key_of(row, number),
-        table,
-        rule,
-        _number(head, _VALUES + 2 * which),
-        _number(head, _VALUES + 1 + 2 * which),
-        inside,
-    )
-    tl.store(words, new, mask=inside)
+def _value(
+    head, row, at, inside, table, which: tl.constexpr, number: tl.constexpr, is_normal: tl.constexpr
+):
+    """Return strength times v of driver ``number``, and advance its words in place."""
+    index, key = at + tl.load(row + _OFFSET), _key_of(row, number)
+    c0, c1 = _number(head, _VALUES + 2 * which), _number(head, _VALUES + 1 + 2 * which)
+    if is_normal:  # see `mpgd.noise.memoryless`
+        h = hash_element(index, key, 0)
+        z = looked_up(table, ((h >> _NORMAL_SHIFT) & _INPUT_MASK) | 1, inside)
+        q = (z + _HALF_EXCESS) >> _EXCESS
+        value = tl.where(h < 0, -q, q).to(tl.int32).to(tl.float32) * c0
+    else:
+        words = tl.load(row + _ORBIT + number).to(tl.pointer_type(tl.int32)) + at
+        old = tl.load(words, mask=inside, other=0)
+        rule = head + _RULES + 3 * which
+        value, new = advanced(old, index, key, table, rule, c0, c1, inside)
+        tl.store(words, new, mask=inside)
     return value
 
 
 @triton.jit
-def _normal_term(head, row, at, inside, table, which: tl.constexpr, number: tl.constexpr):
-    """Return strength times a normal number, see `mpgd.noise.memoryless`."""
-    index = at + tl.load(row + _OFFSET)
-    h = hash_element(index, _key_of(row, number), 0)
-    z = looked_up(table, ((h >> _NORMAL_SHIFT) & _INPUT_MASK) | 1, inside)
-    q = (z + _HALF_EXCESS) >> _EXCESS
-    return tl.where(h < 0, -q, q).to(tl.int32).to(tl.float32) * _number(head, _VALUES + 2 * which)
-
-
-@triton.jit
 def _term(
-    head,
-    row,
-    at,
-    inside,
-    table,
-    which: tl.constexpr,
-    twins: tl.constexpr,
-    is_normal: tl.constexpr,
+    head, row, at, inside, table, which: tl.constexpr, twins: tl.constexpr, is_normal: tl.constexpr
 ):
     """Return the term of driver ``which``, less its twin's."""
-    if is_normal:
-        value = _normal_term(head, row, at, inside, table, which, which)
-        if twins:
-            value = value - _normal_term(head, row, at, inside, table, which, which + 2)
-    else:
-        value = _own_term(head, row, at, inside, table, which, which)
-        if twins:
-            value = value - _own_term(head, row, at, inside, table, which, which + 2)
+    value = _value(head, row, at, inside, table, which, which, is_normal)
+    if twins:
+        value = value - _value(head, row, at, inside, table, which, which + 2, is_normal)
     return value
 
 
@@ -171,8 +151,8 @@ def displace_rows(
     Args:
         head: the sheet.
         places: (row, block of the row) of every program.
-        table0: B's table of the multiplicative driver.
-        table1: that of the additive one.
+        table0: B's table of the multiplicative driver; ``table1`` of the additive one.
+        table1: see there.
         kind: the type of the parameters.
         has_shared: whether one m, in the head, multiplies all elements.
         draws_m: whether each element has a multiplicative driver of its own.
