@@ -6,11 +6,8 @@ have seen. Flattened distributed checkpoints read names there, and ZeRO writes w
 
 **State dict.** It has torch's form, with our entries among the inner optimizer's: keywords in the
 groups, drivers in the states, each under the prefix. Optimizers whose state dict has a form of its
-own get one more entry, ``"perturbation"``.
-
-`torch.optim.Optimizer.load_state_dict` casts every state tensor except ``step`` to the parameter's
-dtype, so the words of an orbit would resume somewhere else. They go around it: they are taken out
-of what the inner optimizer loads, checked before anything is changed, and copied as they are.
+own get one more entry, ``"perturbation"``. Torch casts what it loads to the parameter's dtype, so
+the words of an orbit go around it: they are checked before anything is changed, and copied.
 """
 
 from __future__ import annotations
@@ -25,19 +22,10 @@ import torch
 from torch import Tensor
 
 from mpgd.noise.word import steps_to_go
-from mpgd.optim import rounding
+from mpgd.optim import rounding, state
 from mpgd.optim.distributed import local
 from mpgd.optim.settings import NAMES, ORBITS, Settings, check_keywords, make_settings, pair
-from mpgd.optim.state import (
-    ELEMENTS,
-    ENTRIES,
-    PART,
-    SCALARS,
-    STEPS,
-    State,
-    exact_copies,
-    needed_entries,
-)
+from mpgd.optim.state import ELEMENTS, ENTRIES, SCALARS, STEPS, State, exact_copies
 
 ENTRY: Final = "perturbation"  # of a state dict that has not torch's form
 HOOKS: Final = tuple(
@@ -140,7 +128,7 @@ def _without_hooks(optimizer: Any, *names: str) -> Iterator[list[list[Any]]]:
 
 
 def save(optimizer: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-    """Return the state dict of a perturbed optimizer; the arguments are the inner class's."""
+    """Return the inner optimizer's state dict with the drivers in it, under the prefix."""
     optimizer._fit()
     with _without_hooks(optimizer, HOOKS[1]) as (hooks,):
         inner = optimizer._inner.state_dict(optimizer, *args, **kwargs)
@@ -164,13 +152,13 @@ def merge(
         states = {k: dict(orbits[p]) for k, p in enumerate(params) if p in orbits}
         return {**packed, ENTRY: {"state": states, "param_groups": own}}
     names = [name for group in packed["param_groups"] for name in group["params"]]
-    state = dict(packed["state"])
+    merged = dict(packed["state"])
     for name, p in zip(names, params, strict=True):
         if orbits:  # distributed checkpoints refuse a state that only some parameters have
             own_entries = {prefix + n: value for n, value in orbits.get(p, {}).items()}
-            state[name] = {**state.get(name, {}), **own_entries}
+            merged[name] = {**merged.get(name, {}), **own_entries}
     plain = [_plain_group(group, prefix) for group in packed["param_groups"]]
-    return {**packed, "state": state, "param_groups": plain}
+    return {**packed, "state": merged, "param_groups": plain}
 
 
 def _has_torch_form(packed: Any, groups: Groups) -> bool:
@@ -210,7 +198,10 @@ def _reprs(noise: Any) -> list[str] | None:
 
 
 def load(optimizer: Any, state_dict: Any) -> None:
-    """Load a state dict into a perturbed optimizer; what does not fit changes nothing."""
+    """Load both states; the orbits keep their bits, and nothing changes if they do not fit.
+
+    A plain checkpoint of the inner optimizer loads too, and leaves the drivers as they are.
+    """
     optimizer._fit()
     groups, prefix = optimizer.param_groups, optimizer._prefix
     own_keywords = [{n: group[prefix + n] for n in NAMES} for group in groups]
@@ -285,10 +276,8 @@ def checked(
 ) -> tuple[list[dict[str, Any]] | None, dict[Tensor, State] | None]:
     """Return the keywords and the drivers of a state dict; raise if they are not of these groups.
 
-    Args:
-        own: our part of a state dict, as `split` gives it.
-        groups: of the optimizer.
-        present: the keywords that the groups have now; noises are compared with theirs.
+    ``own`` is our part of it, as `split` gives it, and ``present`` are the keywords that the groups
+    have now; noises are compared with theirs.
     """
     if own is None:
         return None, None
@@ -314,7 +303,16 @@ def checked(
             _check_entry(f"{entry!r} of parameter {ordinal}", entry, values[entry], p, settings[k])
         # without noise, one that was saved in full precision has no state: its rounding starts now
         if settings[k].is_perturbed or (values and settings[k].needs_state(local(p).dtype)):
-            _check_complete(ordinal, settings[k], values, is_first=place == 0)
+            for entry in state.needed_entries(settings[k], is_first=place == 0):
+                if entry not in values:
+                    raise ValueError(f"the state of parameter {ordinal} lacks {entry!r}")
+            tables = settings[k].tables
+            if tables is not None and int(values["tables"]) != tables:
+                raise ValueError(
+                    f"parameter {ordinal} was saved with other tables (fingerprint "
+                    f"{int(values['tables'])}) than this version computes ({tables}); its orbit "
+                    "cannot go on bit for bit"
+                )
         if values:
             orbits[p] = exact_copies(values, p)
     return keywords, orbits
@@ -366,23 +364,8 @@ def _check_entry(what: str, name: str, value: Any, p: Tensor, settings: Settings
         if words.is_floating_point() and not bool(words.isfinite().all()):
             raise ValueError(f"{what} must be finite")
         longest = getattr(settings.noises[which], "longest", None)
-        parts = torch.split(words.reshape(-1), PART) if longest is not None else ()
+        parts = torch.split(words.reshape(-1), state.PART) if longest is not None else ()
         if any([bool((steps_to_go(part) > longest).any()) for part in parts]):
             raise ValueError(
                 f"{what} has a phase longer than longest={longest}: the word is damaged"
             )
-
-
-def _check_complete(
-    ordinal: int, settings: Settings, values: Mapping[str, Any], is_first: bool
-) -> None:
-    """Raise if something is missing, or was made with other tables."""
-    missing = [name for name in needed_entries(settings, is_first) if name not in values]
-    if missing:
-        raise ValueError(f"the state of parameter {ordinal} lacks {missing[0]!r}")
-    if settings.tables is not None and int(values["tables"]) != settings.tables:
-        raise ValueError(
-            f"parameter {ordinal} was saved with other tables (fingerprint "
-            f"{int(values['tables'])}) than this version computes ({settings.tables}); "
-            "its orbit cannot go on bit for bit"
-        )

@@ -29,11 +29,12 @@ from mpgd.noise.phased import PhasedNoise
 from mpgd.optim.displacement.reference import strengths
 from mpgd.optim.distributed import local
 from mpgd.optim.settings import (
+    DEFAULTS,
     NAMES,
+    PREFIX,
     SIZES,
     Keywords,
     Settings,
-    keywords_in,
     make_noises,
     make_settings,
 )
@@ -251,7 +252,10 @@ def perturbation_sizes(optimizer: Optimizer, steps: int | None = None) -> list[P
     steps = None if steps is None else check_integer("steps", steps, 1)
     sizes = []
     for number, group in enumerate(optimizer.param_groups):
-        eta, settings = float(group["lr"]), make_settings(keywords_in(group))
+        # with the prefix or without it: an optimizer around ours has its groups too
+        own = {name.removeprefix(PREFIX): group[name] for name in group if name.startswith(PREFIX)}
+        own = own or {name: group[name] for name in NAMES if name in group}
+        eta, settings = float(group["lr"]), make_settings({**vars(DEFAULTS), **own})
         if not settings.is_perturbed or eta == 0:
             sizes.append(PerturbationSize(0.0, 0.0, eta))
             continue

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, pairwise
@@ -35,19 +35,12 @@ STEPPED: Final = (  # dtypes of parameters
 
 @dataclass(frozen=True)
 class Place:
-    """The local part of a parameter: its shape, and its elements' places in the whole.
+    """The local part of a parameter: its shape, and its elements' places in the whole."""
 
-    Attributes:
-        shape: the shape of the local part; a complex element counts as two real ones.
-        offset: the first element's flat index, if the part is contiguous in the whole.
-        strides: the whole tensor's strides, and
-        corner: the index of the part's first element, otherwise.
-    """
-
-    shape: tuple[int, ...]
-    offset: int | None = 0
-    strides: tuple[int, ...] = ()
-    corner: tuple[int, ...] = ()
+    shape: tuple[int, ...]  # a complex element counts as two real ones
+    offset: int | None = 0  # the first element's flat index, if the part is contiguous in the whole
+    strides: tuple[int, ...] = ()  # of the whole, and
+    corner: tuple[int, ...] = ()  # the index of the part's first element, otherwise
 
     def index(self, device: torch.device) -> Tensor | None:
         """Return the flat index of every element, or None where that is 0, 1, 2, ..."""
@@ -231,8 +224,8 @@ def ordinals_of(parameters: Sequence[Tensor]) -> Sequence[int]:
 def number_partition() -> None:
     """Number the parameters of the ZeRO optimizer that is making its local part, if one is.
 
-    It hands its class the parameters of one rank, sorted by size. Only the object whose method is
-    running knows the others.
+    It hands its class the parameters of one rank. Only the object whose method is running knows
+    the others.
     """
     zero = sys.modules.get("torch.distributed.optim.zero_redundancy_optimizer")
     if zero is None:
@@ -249,24 +242,22 @@ def number_partition() -> None:
         frame = frame.f_back
 
 
-def _named(model: nn.Module) -> Iterable[tuple[str, Tensor, int]]:
+def _named(model: nn.Module) -> Iterator[tuple[str, Tensor, int]]:
     """Yield (name, parameter, offset in the whole) of all parameters of a model."""
-    shards = _shards(model)
+    starts = _fsdp1_starts(model) if "torch.distributed.fsdp" in sys.modules else {}
     for name, parameter in model.named_parameters():
         for wrapper in WRAPPERS:
             name = name.replace(wrapper, "")
         if name.endswith(FLAT):
             name = name.removesuffix(FLAT) + parameter._fqns[0]  # type: ignore[attr-defined]
-        yield name, parameter, shards.get(id(parameter), 0)
+        yield name, parameter, starts.get(id(parameter), 0)
 
 
-def _shards(model: nn.Module) -> dict[int, int]:
+def _fsdp1_starts(model: nn.Module) -> dict[int, int]:
     """Return the first element's index of every shard that FSDP1 made, by the shard's id."""
-    if "torch.distributed.fsdp" not in sys.modules:
-        return {}
     from torch.distributed.fsdp import FullyShardedDataParallel
 
-    starts = {}
+    starts: dict[int, int] = {}
     for module in model.modules():
         handle = module._handle if isinstance(module, FullyShardedDataParallel) else None
         if handle is None or not handle.uses_sharded_strategy:
@@ -278,6 +269,5 @@ def _shards(model: nn.Module) -> dict[int, int]:
                 f"a flat parameter of FSDP1 holds {len(infos)} tensors ({', '.join(flat._fqns)}) "
                 "and cannot give each its own noise: wrap the model with use_orig_params=True"
             )
-        for part, info in zip(parts, infos, strict=True):
-            starts[id(part)] = info.intra_param_start_idx or 0
+        starts |= {id(p): i.intra_param_start_idx or 0 for p, i in zip(parts, infos, strict=True)}
     return starts

@@ -232,14 +232,11 @@ class Perturbed(ABC):
             if each.is_perturbed:
                 check_learning_rate(group["lr"])
                 if number not in self._batches:
-                    self._batches[number] = self._make_batch(group["params"], each)
+                    params, states = group["params"], [self._orbits[p] for p in group["params"]]
+                    check_orbits(params, states, each)
+                    batch = Batch([self._target(p, each) for p in params], each)
+                    self._batches[number] = batch.keep(params, states)
         return settings
-
-    def _make_batch(self, params: list[Tensor], settings: Settings) -> Batch:
-        states = [self._orbits[p] for p in params]
-        check_orbits(params, states, settings)
-        batch = Batch([self._target(p, settings) for p in params], settings)
-        return batch.keep(params, states)
 
     # The step ----------------------------------------------------------------------------------
 
@@ -340,7 +337,8 @@ class Perturbed(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in ("_keywords", "_orbits", "_rounding")}
-        return {**self._inner.__getstate__(self), **own}
+        kept = {**self._inner.__getstate__(self), **own}
+        return {name: kept[name] for name in kept.keys() - {"_batches", "_known"}}  # addresses
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._inner.__setstate__(self, state)
@@ -351,16 +349,8 @@ class Perturbed(ABC):
             self._unshown = list(self._orbits)
             checkpoint.show(self, stepped=False)
 
-    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Return the inner optimizer's state dict with the drivers in it, under the prefix."""
-        return checkpoint.save(self, *args, **kwargs)
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load both states; the orbits keep their bits, and nothing changes if they do not fit.
-
-        A plain checkpoint of the inner optimizer loads too, and leaves the drivers as they are.
-        """
-        checkpoint.load(self, state_dict)
+    state_dict = checkpoint.save
+    load_state_dict = checkpoint.load
 
 
 Perturbed.step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]  # no scheduler wraps ours

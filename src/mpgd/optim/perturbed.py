@@ -58,31 +58,30 @@ def perturbed(inner: type[Optimizer], /) -> Any:
         raise TypeError(f"inner must be a class of torch optimizers, got {inner!r}")
     if issubclass(inner, Perturbed):
         raise ValueError(f"inner is {inner.__name__}, which is perturbed already")
-    theirs = inspect.signature(inner).parameters
+    parameter, theirs = inspect.Parameter, inspect.signature(inner).parameters
     mine = [name for name in KEYWORDS if name not in theirs]
-    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in theirs.values())
+    takes_any = any(p.kind is parameter.VAR_KEYWORD for p in theirs.values())
 
     def start(
         self: Any, *given: Any, perturbation: dict[str, Any] | None = None, **keywords: Any
     ) -> None:
-        own = {name: keywords.pop(name) for name in mine if name in keywords}
-        refuse_unknown(perturbation or {}, KEYWORDS)
+        own, more = {n: keywords.pop(n) for n in mine if n in keywords}, perturbation or {}
+        refuse_unknown(more, KEYWORDS)
         if not takes_any:
             refuse_unknown(keywords, (*theirs, *mine, "perturbation"), what=type(self).__name__)
-        if twice := own.keys() & (perturbation or {}).keys():
+        if twice := own.keys() & more.keys():
             raise TypeError(f"{sorted(twice)} are given twice")
         inner.__init__(self, *given, **keywords)
-        self._begin(own | (perturbation or {}))
+        self._begin(own | more)
 
-    parameter = inspect.Parameter
+    # what clients read keywords from
     variable = (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-    listed = [p.replace(annotation=parameter.empty) for p in theirs.values()]
-    listed = [p for p in listed if p.kind not in variable]
-    defaults = vars(Keywords()) | dict.fromkeys(RECIPE)
-    listed += [parameter(n, parameter.KEYWORD_ONLY, default=defaults[n]) for n in mine]
-    listed += [parameter("perturbation", parameter.KEYWORD_ONLY, default=None)]
-    own = [parameter("self", parameter.POSITIONAL_ONLY), *listed]
-    start.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
+    listed = [parameter("self", parameter.POSITIONAL_ONLY)]
+    listed += [p.replace(annotation=p.empty) for p in theirs.values() if p.kind not in variable]
+    defaults = vars(Keywords()) | dict.fromkeys((*RECIPE, "perturbation"))
+    for name in (*mine, "perturbation"):
+        listed.append(parameter(name, parameter.KEYWORD_ONLY, default=defaults[name]))
+    start.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
     is_torchs = inner.__module__.startswith("torch.optim.")
     place = "" if is_torchs else "@" + inner.__module__
     where = f"{CLASS_PREFIX}{inner.__qualname__}{place}".replace(".", "/")  # what pickles look up
@@ -191,11 +190,10 @@ def stochastic_rounding(
     """Round the steps of bfloat16 and float16 parameters stochastically: no small step is lost.
 
     The same object, of a subclass of its class, as with `mpgd.perturb`. Its own step works on
-    float32 stand-ins of the parameters, a bucket of about a million elements at a time, which are
-    then rounded into the parameters. The chance is a function of (seed, parameter, element, step),
-    so the bits depend neither on the bucket's size nor on the sharding, and resume from
-    `state_dict`. Parameters in full precision are stepped as ever. An optimizer that couples
-    tensors is stepped whole, and a warning says so.
+    float32 stand-ins of about a million elements at a time, which are then rounded into the
+    parameters. The chance is a function of (seed, parameter, element, step), so the bits do not
+    depend on the sharding, and resume from `state_dict`. Parameters in full precision are stepped
+    as ever. An optimizer that couples tensors is stepped whole, and a warning says so.
 
     Args:
         optimizer: any torch optimizer; one that is perturbed keeps its noise and its seed.
@@ -301,29 +299,25 @@ def param_groups(
     """
     prefix = PREFIX if wrapped else ""
     refuse_unknown(settings, NAMES if wrapped else ("lr", *NAMES, *SGD_KEYWORDS), prefix)
-    chosen = perturb if callable(perturb) else _named_choice(model, perturb)
+    owners = [m for m in model.modules() if any(True for _ in m.parameters(recurse=False))]
+    first = {id(p) for owner in owners[:1] for p in owner.parameters(recurse=False)}
+    choices: dict[Any, Callable[[str, Tensor], bool]] = {
+        "all": lambda name, p: True,
+        "matrices": lambda name, p: p.dim() >= 2,
+        "first": lambda name, p: id(p) in first,
+    }
+    if not callable(perturb) and perturb not in choices:
+        raise ValueError(
+            f"perturb must be a function or one of 'all', 'first', 'matrices', got {perturb!r}"
+        )
+    chosen = perturb if callable(perturb) else choices[perturb]
     named = list(model.named_parameters())
-    inside = [(name, p) for name, p in named if chosen(name, p)]
-    names = {name for name, _ in inside}
-    outside = [(name, p) for name, p in named if name not in names]
-    if not inside:
+    is_inside = [bool(chosen(name, p)) for name, p in named]
+    if not any(is_inside):
         raise ValueError(f"perturb chose none of {[name for name, _ in named]}")
-    given = {prefix + name: value for name, value in settings.items()}
-    groups: list[dict[str, Any]] = [{"params": inside, **given}]
-    nothing = {"mu": 0.0, "sigma": 0.0, "force": None, "decay": None}
-    plain = {prefix + name: value for name, value in nothing.items()}
-    return [*groups, {"params": outside, **plain}] if outside else groups
-
-
-def _named_choice(model: nn.Module, choice: str) -> Callable[[str, Tensor], bool]:
-    if choice == "all":
-        return lambda name, p: True
-    if choice == "matrices":
-        return lambda name, p: p.dim() >= 2
-    if choice == "first":
-        owners = [m for m in model.modules() if any(True for _ in m.parameters(recurse=False))]
-        own = {id(p) for p in owners[0].parameters(recurse=False)} if owners else set()
-        return lambda name, p: id(p) in own
-    raise ValueError(
-        f"perturb must be a function or one of 'all', 'first', 'matrices', got {choice!r}"
-    )
+    groups: list[dict[str, Any]] = []
+    plain = {"mu": 0.0, "sigma": 0.0, "force": None, "decay": None}
+    for which, own in ((True, settings), (False, plain)):
+        params = [pair for pair, is_in in zip(named, is_inside, strict=True) if is_in is which]
+        groups.append({"params": params} | {prefix + name: own[name] for name in own})
+    return groups if groups[1]["params"] else groups[:1]

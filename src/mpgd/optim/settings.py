@@ -1,9 +1,8 @@
 """The keywords of a perturbation, and the frozen value that a group's keywords become.
 
-The keywords live in an optimizer's parameter groups, because those are what schedulers change and
-what `state_dict`, `deepcopy` and `pickle` keep. Around another optimizer they have a prefix there,
-so that they never meet a setting of the same name. A step reads none of them: it works with a
-`Settings`, made from a group once, and again only when somebody changed the group.
+The keywords live in an optimizer's parameter groups: schedulers change them there, and copies and
+state dicts keep them. Around another optimizer they have a prefix, so that they never meet a
+setting of the same name. A step works with a `Settings`, made again only when a group has changed.
 """
 
 from __future__ import annotations
@@ -17,23 +16,13 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from mpgd import parameters
 from mpgd.noise import ChaoticNoise, Noise
 from mpgd.noise.counter_hash import make_key, seed_of
 from mpgd.noise.driver import Driver
 from mpgd.noise.engines import check_engine
 from mpgd.noise.force import check_force, effective_sizes
 from mpgd.noise.half_rounding import is_half
-from mpgd.parameters import (
-    check_beta,
-    check_choice,
-    check_finite,
-    check_flag,
-    check_gamma,
-    check_integer,
-    check_nonnegative,
-    check_seed,
-    check_stream,
-)
 
 Pair = float | tuple[float, float]  # a number for both noises, or (multiplicative, additive)
 NoiseLike = Noise | tuple[Noise, Noise] | None
@@ -77,39 +66,27 @@ KEYWORDS: Final = (*RECIPE, *NAMES)
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """What a step needs to know about a group.
+    """What a step needs to know about a group; pairs are (multiplicative, additive)."""
 
-    Attributes:
-        mu: the size of the multiplicative perturbation, or decay / c0.
-        sigma: the size of the additive one, or force / c0.
-        noises: the multiplicative and the additive noise.
-        exponents: the powers of eta in front of them.
-        twins: whether each noise is the difference of two independent ones.
-        shared: whether one scalar driver multiplies all coordinates.
-        start: the first step that is perturbed.
-        stop: the first step that is not any more.
-        seed: of the noise; with a stream, the hash of both.
-        drivers: what the kernels know of the noises; None for one they do not know.
-        engine: the engine that was asked for; ``"torch"`` if kernels do not know a noise in use.
-        orbits: (name, which noise, driver number) of every orbit that a parameter holds.
-        tables: identifies the tables that the noises come from; None where there are none.
-        rounds: whether half types are rounded stochastically.
-    """
-
-    mu: float
-    sigma: float
+    mu: float  # or decay / c0
+    sigma: float  # or force / c0
     noises: tuple[Noise, Noise]
-    exponents: tuple[float, float]
-    twins: bool
-    shared: bool
+    exponents: tuple[float, float]  # the powers of eta in front of them
+    twins: bool  # each noise is the difference of two independent ones
+    shared: bool  # one scalar driver multiplies all coordinates
     start: int
     stop: int | None
-    seed: int
-    drivers: tuple[Driver | None, Driver | None]
-    engine: str | None
-    orbits: tuple[tuple[str, int, int], ...]
-    tables: int | None
-    rounds: bool
+    seed: int  # with a stream, the hash of both
+    drivers: tuple[Driver | None, Driver | None]  # None for a noise that the kernels do not know
+    engine: str | None  # "torch" if kernels do not know a noise in use
+    orbits: tuple[tuple[str, int, int], ...]  # of a parameter: (name, which noise, driver number)
+    tables: int | None  # the fingerprint of the noises' tables, if there are some
+    rounds: bool  # half types are rounded stochastically
+
+    @property
+    def sizes(self) -> tuple[float, float]:
+        """Mu and sigma."""
+        return self.mu, self.sigma
 
     @property
     def is_perturbed(self) -> bool:
@@ -123,11 +100,6 @@ class Settings:
     def is_active(self, step: int) -> bool:
         """Whether step number ``step`` is perturbed."""
         return self.start <= step and (self.stop is None or step < self.stop)
-
-    @property
-    def sizes(self) -> tuple[float, float]:
-        """Mu and sigma."""
-        return self.mu, self.sigma
 
     @property
     def shared_orbits(self) -> tuple[tuple[str, int], ...]:
@@ -188,34 +160,21 @@ def make_settings(group: Mapping[str, Any]) -> Settings:
     )
 
 
-def keywords_in(group: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keywords of a perturbation that a group holds, under their prefix or without it.
-
-    Examples:
-        >>> keywords_in({"sigma": 9.0, "perturbation.sigma": 0.1})["sigma"]
-        0.1
-    """
-    own = {name.removeprefix(PREFIX): v for name, v in group.items() if name.startswith(PREFIX)}
-    plain = own or {name: group[name] for name in NAMES if name in group}
-    return {**vars(DEFAULTS), **plain}
-
-
 def check_keywords(group: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keywords of a group, checked, numbers as Python's own."""
     own = {name: group[name] for name in NAMES}
-    check_choice("rounding", own["rounding"], ROUNDINGS)
-    check_flag("symmetric", own["symmetric"])
+    parameters.check_choice("rounding", own["rounding"], ROUNDINGS)
+    parameters.check_flag("symmetric", own["symmetric"])
     check_engine(own["engine"])
-    start, stop = check_integer("start", own["start"], 0), own["stop"]
-    if stop is not None:
-        stop = check_integer("stop", stop, 0)
-        if stop < start:
-            raise ValueError(f"stop must not come before start, which is {start}, got {stop}")
+    start, stop = parameters.check_integer("start", own["start"], 0), own["stop"]
+    stop = None if stop is None else parameters.check_integer("stop", stop, 0)
+    if stop is not None and stop < start:
+        raise ValueError(f"stop must not come before start, which is {start}, got {stop}")
     plain = own | {
-        "mu": check_nonnegative("mu", own["mu"]),
-        "sigma": check_finite("sigma", own["sigma"]),
-        "gamma": _checked_pair("gamma", own["gamma"], check_gamma),
-        "beta": _checked_pair("beta", own["beta"], check_beta),
+        "mu": parameters.check_nonnegative("mu", own["mu"]),
+        "sigma": parameters.check_finite("sigma", own["sigma"]),
+        "gamma": _checked_pair("gamma", own["gamma"], parameters.check_gamma),
+        "beta": _checked_pair("beta", own["beta"], parameters.check_beta),
         "noise": check_noise(own),
         "start": start,
         "stop": stop,
@@ -246,24 +205,24 @@ def check_noise(own: Mapping[str, Any]) -> NoiseLike:
 def check_seed_or_stream(seed: Any) -> Seed:
     """Return a seed: a number, or a number and the name of a stream."""
     if not isinstance(seed, (tuple, list)):
-        return check_seed(seed)
+        return parameters.check_seed(seed)
     if len(seed) != 2:
         raise ValueError(f"seed must be a number or a pair (number, name), got {seed!r}")
-    stream = check_stream(seed[1])
+    stream = parameters.check_stream(seed[1])
     if stream is None:
         raise ValueError(f"the second part of a seed must be a name or a number, got {seed!r}")
-    return check_seed(seed[0]), stream
+    return parameters.check_seed(seed[0]), stream
 
 
 def pair(name: str, value: Any) -> tuple[Any, Any]:
     """Return a value as a pair of it, and a pair (multiplicative, additive) as it is."""
-    if isinstance(value, (tuple, list)):
-        if len(value) != 2:
-            raise ValueError(
-                f"{name} must be one value or a pair (multiplicative, additive), got {value!r}"
-            )
-        return value[0], value[1]
-    return value, value
+    if not isinstance(value, (tuple, list)):
+        return value, value
+    if len(value) != 2:
+        raise ValueError(
+            f"{name} must be one value or a pair (multiplicative, additive), got {value!r}"
+        )
+    return value[0], value[1]
 
 
 def _checked_pair(name: str, value: Any, check: Callable[[object], float]) -> Any:
@@ -273,22 +232,18 @@ def _checked_pair(name: str, value: Any, check: Callable[[object], float]) -> An
 
 def check_learning_rate(lr: Any) -> float | Tensor:
     """Return ``lr``, a non-negative number or a tensor of one."""
-    if isinstance(lr, Tensor):
-        if lr.numel() != 1:
-            raise ValueError(f"lr must have one element, got a tensor of shape {tuple(lr.shape)}")
-        check_nonnegative("lr", float(lr))
-        return lr
     if type(lr) is float and 0.0 <= lr < math.inf:  # the usual case, looked at in every step
         return lr
-    return check_nonnegative("lr", lr)
+    if isinstance(lr, Tensor) and lr.numel() != 1:
+        raise ValueError(f"lr must have one element, got a tensor of shape {tuple(lr.shape)}")
+    number = parameters.check_nonnegative("lr", float(lr) if isinstance(lr, Tensor) else lr)
+    return lr if isinstance(lr, Tensor) else number
 
 
 def refuse_unknown(
     names: Iterable[str], known: Iterable[str], prefix: str = "", what: str = "the perturbation"
 ) -> None:
     """Raise on a name that ``what`` does not have as a keyword, with the nearest one that it has.
-
-    A keyword of the noise is named as such.
 
     Examples:
         >>> refuse_unknown(["sigm"], NAMES)

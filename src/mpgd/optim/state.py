@@ -11,8 +11,7 @@ With a shared multiplicative driver, the first parameter of the group stores tha
 its own step. Independent noises have no orbit.
 
 Everything random follows from (seed, ordinal, driver number, element, step), and the seed stands
-in the group. So an orbit may be cut into shards or moved to another device without a change of its
-bits, and a changed seed changes all numbers that are drawn from then on. What would change the
+in the group. So an orbit may be cut into shards or moved to another device. What would change its
 bits: another ordinal, another order of the driver numbers (0 and 1, their twins 2 and 3, rounding
 4), or a local index in the place of the whole tensor's.
 """
@@ -226,8 +225,8 @@ def _start_shared(state: State, settings: Settings, others: Sequence[State]) -> 
     noise = settings.noises[0]
     firsts = {"shared_step": int_scalar(0)}
     for name, number in settings.shared_orbits:
-        ids = {"tensor_id": SHARED, "driver_id": number}
-        firsts[name] = noise.init((), settings.seed, "cpu", **ids).word
+        start = noise.init((), settings.seed, "cpu", tensor_id=SHARED, driver_id=number)
+        firsts[name] = start.word
     for name, first in firsts.items():
         known = [other[name].clone() for other in others if name in other]
         state.setdefault(name, known[0] if known else first)
@@ -255,13 +254,9 @@ def follow_replaced(
 ) -> list[tuple[Tensor, Tensor]]:
     """Give the states of parameters that are gone to new ones at their places; return the pairs.
 
-    One that was taken out with its group, so that nothing is at its place, keeps its state: the
-    group may be added again.
-
-    Args:
-        known: the parameters that were there before, in order; None for one that is no more.
-        every: those that are there now.
-        states: by parameter.
+    ``known`` were there before, None for one that is no more; ``every`` are there now. One that was
+    taken out with its group, so that nothing is at its place, keeps its state: the group may be
+    added again.
     """
     before, present = set(map(id, known)), set(map(id, every))
     pairs = []

@@ -39,33 +39,21 @@ _STEP: Final = Row._fields.index("step")
 def displace(targets: Sequence[Target], settings: Settings, eta: float, m: float | None) -> None:
     """Displace local parts of parameters that are due, and advance their orbits.
 
-    Args:
-        targets: the parts.
-        settings: of their group.
-        eta: the step size, above 0.
-        m: of the shared multiplicative driver; None if there is none.
+    The step size ``eta`` is above 0; ``m`` is of a shared multiplicative driver, if there is one.
     """
-    steps = [int(target.count) for target in targets]
+    steps = [int(target.steps) for target in targets]
     due = {k: step for k, step in enumerate(steps) if settings.is_active(step)}
     Batch(targets, settings).displace(due, eta, m)
 
 
 class Rows(NamedTuple):
-    """Parts of one dtype on one device that a kernel takes.
-
-    Attributes:
-        kernel: its name.
-        dtype: of the parts.
-        device: where they are.
-        numbers: of the targets.
-        table: (row, field of `mpgd.noise.engines.cpu.Row`).
-    """
+    """Targets of one dtype on one device that a kernel takes."""
 
     kernel: str
     dtype: torch.dtype
     device: torch.device
-    numbers: list[int]
-    table: NDArray[np.int64]
+    numbers: list[int]  # of the targets
+    table: NDArray[np.int64]  # (row, field of `mpgd.noise.engines.cpu.Row`)
 
 
 class Batch:
@@ -73,10 +61,6 @@ class Batch:
 
     Addresses, keys and lengths are the same in the next step, so an optimizer keeps a batch as long
     as it `fits`: only the numbers of the steps are written anew.
-
-    Args:
-        targets: the parts.
-        settings: of their group.
     """
 
     def __init__(self, targets: Sequence[Target], settings: Settings) -> None:
@@ -125,7 +109,7 @@ class Batch:
     @cached_property
     def _counts(self) -> list[memoryview]:
         # ten times as fast as `item` and `add_`
-        return [memoryview(target.count.numpy()) for target in self.targets]
+        return [target.steps.numpy().data for target in self.targets]
 
     def step(self, is_moved: Sequence[bool], eta: float, m: float | None) -> None:
         """Displace the parts that are moved, and count their step; ``eta`` and ``m`` as above."""
@@ -192,7 +176,8 @@ def _row(target: Target) -> Row | None:
     words = [0] * (2 * TWIN)
     for number, orbit in target.orbits.items():
         words[number] = orbit.data_ptr()
-    return Row(x.data_ptr(), *words, length=x.numel(), offset=offset, key=target.key, step=0)
+    m, n, twin_m, twin_n = words
+    return Row(x.data_ptr(), m, n, twin_m, twin_n, x.numel(), offset, target.key, step=0)
 
 
 def next_shared(state: State, settings: Settings) -> float | None:

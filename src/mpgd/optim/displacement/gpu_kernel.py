@@ -4,9 +4,8 @@ It is that of `reference`: in float32, one operation at a time, rounded once whe
 parameter has a half type. The words are those of `mpgd.noise.engines.gpu`.
 
 A launch gets everything that changes in one tensor of 64-bit integers, the sheet: a head with the
-constants of the step, then one row for each tensor. Triton would turn a Python float into a float32
-of its own rounding and compile anew for some integers. What is read from a tensor does neither, so
-one compiled kernel serves all steps and all learning rates.
+constants of the step, then one row for each tensor. Triton would round a Python float in its own
+way and compile anew for some integers. So one compiled kernel serves all steps.
 
     head    numbers as the bits of float32: the shared m, strength times c0 and c1 of both drivers;
             then each driver's threshold, sign mask and largest magnitude
@@ -133,35 +132,20 @@ def _rounded(x, kind: tl.constexpr):
 
 @triton.jit
 def displace_rows(
-    head,
-    places,
-    table0,
-    table1,
-    kind: tl.constexpr,
-    has_shared: tl.constexpr,
-    draws_m: tl.constexpr,
-    draws_n: tl.constexpr,
-    twins: tl.constexpr,
-    normal_m: tl.constexpr,
-    normal_n: tl.constexpr,
-    size: tl.constexpr,
+    head,  # the sheet
+    places,  # (row, block of the row) of every program
+    table0,  # B's table of the multiplicative driver
+    table1,  # that of the additive one
+    kind: tl.constexpr,  # the type of the parameters
+    has_shared: tl.constexpr,  # one m, in the head, multiplies all elements
+    draws_m: tl.constexpr,  # each element has a multiplicative driver of its own
+    draws_n: tl.constexpr,  # and an additive one
+    twins: tl.constexpr,  # each of these has a twin
+    normal_m: tl.constexpr,  # the multiplicative noise is normal and not chaotic
+    normal_n: tl.constexpr,  # the additive one is
+    size: tl.constexpr,  # how many elements a program works on
 ):
-    """Displace one block of one tensor and advance its orbits.
-
-    Args:
-        head: the sheet.
-        places: (row, block of the row) of every program.
-        table0: B's table of the multiplicative driver; ``table1`` of the additive one.
-        table1: see there.
-        kind: the type of the parameters.
-        has_shared: whether one m, in the head, multiplies all elements.
-        draws_m: whether each element has a multiplicative driver of its own.
-        draws_n: whether it has an additive one.
-        twins: whether each of these has a twin.
-        normal_m: whether the multiplicative noise is normal and not chaotic.
-        normal_n: whether the additive one is.
-        size: how many elements a program works on.
-    """
+    """Displace one block of one tensor and advance its orbits."""
     place = places + 2 * tl.program_id(0)
     row = head + _HEAD + _COLUMNS * tl.load(place)
     at = tl.load(place + 1) * size + tl.arange(0, size)

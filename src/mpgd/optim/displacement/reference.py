@@ -80,21 +80,13 @@ def descended(x: Tensor, g: Tensor, eta: Scalar, m: Tensor | None, n: Tensor | N
 
 
 class Target(NamedTuple):
-    """A parameter's local part: what is displaced, and all that its numbers depend on.
+    """A parameter's local part: what is displaced, and all that its numbers depend on."""
 
-    Attributes:
-        x: the local part of a parameter, or what stands for it; complex numbers as pairs.
-        place: of the part in the whole parameter.
-        key: the hash of (seed, ordinal).
-        count: of the steps that were taken, an int64 scalar on the CPU.
-        orbits: the words of each driver number that is in use, contiguous.
-    """
-
-    x: Tensor
-    place: Place
-    key: int
-    count: Tensor
-    orbits: dict[int, Tensor]
+    x: Tensor  # the part, or what stands for it; complex numbers as pairs
+    place: Place  # in the whole parameter
+    key: int  # the hash of (seed, ordinal)
+    steps: Tensor  # how many were taken, an int64 scalar on the CPU
+    orbits: dict[int, Tensor]  # the words of each driver number that is in use, contiguous
 
 
 def displace(
@@ -102,11 +94,8 @@ def displace(
 ) -> None:
     """Displace one part in place and advance its orbits.
 
-    Args:
-        target: the part.
-        settings: of its group.
-        scales: mu eta^gamma1 and sigma eta^gamma2.
-        shared: m of all elements, where one driver multiplies them all.
+    ``scales`` are mu eta^gamma1 and sigma eta^gamma2; ``shared`` is m of all elements, where one
+    driver multiplies them all.
     """
     x = target.x
     precision = torch.float32 if is_half(x.dtype) else x.dtype
@@ -149,7 +138,7 @@ def _scaled_values(
 ) -> Tensor:
     """Return scale times the values of a driver that the kernels know, and advance its words."""
     index = target.place.part_index(target.x.device, piece)
-    key = step_key(extend_key(target.key, number), int(target.count))
+    key = step_key(extend_key(target.key, number), int(target.steps))
     values = (scale * driver.laminar_value, scale * driver.burst_value)
     if driver.is_normal:
         unit = index.new_full((), values[0], dtype=precision)
@@ -167,7 +156,7 @@ def _values_of_other(target: Target, settings: Settings, which: int, number: int
     if orbit is None:
         orbit = torch.zeros((), dtype=torch.float64, device=device).expand(target.place.shape)
     key = int_scalar(extend_key(target.key, number))
-    state = NoiseState(orbit, int_scalar(int(target.count)), key)
+    state = NoiseState(orbit, int_scalar(int(target.steps)), key)
     v, following = noise.step(state, index=target.place.index(device))
     if noise.has_orbit:
         orbit.copy_(following.word)
