@@ -16,13 +16,23 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from mpgd import parameters
 from mpgd.noise import ChaoticNoise, Noise
 from mpgd.noise.counter_hash import make_key, seed_of
 from mpgd.noise.driver import Driver
 from mpgd.noise.engines import check_engine
 from mpgd.noise.force import check_force, effective_sizes
 from mpgd.noise.half_rounding import is_half
+from mpgd.parameters import (
+    check_beta,
+    check_choice,
+    check_finite,
+    check_flag,
+    check_gamma,
+    check_integer,
+    check_nonnegative,
+    check_seed,
+    check_stream,
+)
 
 Pair = float | tuple[float, float]  # a number for both noises, or (multiplicative, additive)
 NoiseLike = Noise | tuple[Noise, Noise] | None
@@ -163,18 +173,18 @@ def make_settings(group: Mapping[str, Any]) -> Settings:
 def check_keywords(group: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keywords of a group, checked, numbers as Python's own."""
     own = {name: group[name] for name in NAMES}
-    parameters.check_choice("rounding", own["rounding"], ROUNDINGS)
-    parameters.check_flag("symmetric", own["symmetric"])
+    check_choice("rounding", own["rounding"], ROUNDINGS)
+    check_flag("symmetric", own["symmetric"])
     check_engine(own["engine"])
-    start, stop = parameters.check_integer("start", own["start"], 0), own["stop"]
-    stop = None if stop is None else parameters.check_integer("stop", stop, 0)
+    start, stop = check_integer("start", own["start"], 0), own["stop"]
+    stop = None if stop is None else check_integer("stop", stop, 0)
     if stop is not None and stop < start:
         raise ValueError(f"stop must not come before start, which is {start}, got {stop}")
     plain = own | {
-        "mu": parameters.check_nonnegative("mu", own["mu"]),
-        "sigma": parameters.check_finite("sigma", own["sigma"]),
-        "gamma": _checked_pair("gamma", own["gamma"], parameters.check_gamma),
-        "beta": _checked_pair("beta", own["beta"], parameters.check_beta),
+        "mu": check_nonnegative("mu", own["mu"]),
+        "sigma": check_finite("sigma", own["sigma"]),
+        "gamma": _checked_pair("gamma", own["gamma"], check_gamma),
+        "beta": _checked_pair("beta", own["beta"], check_beta),
         "noise": check_noise(own),
         "start": start,
         "stop": stop,
@@ -205,13 +215,13 @@ def check_noise(own: Mapping[str, Any]) -> NoiseLike:
 def check_seed_or_stream(seed: Any) -> Seed:
     """Return a seed: a number, or a number and the name of a stream."""
     if not isinstance(seed, (tuple, list)):
-        return parameters.check_seed(seed)
+        return check_seed(seed)
     if len(seed) != 2:
         raise ValueError(f"seed must be a number or a pair (number, name), got {seed!r}")
-    stream = parameters.check_stream(seed[1])
+    stream = check_stream(seed[1])
     if stream is None:
         raise ValueError(f"the second part of a seed must be a name or a number, got {seed!r}")
-    return parameters.check_seed(seed[0]), stream
+    return check_seed(seed[0]), stream
 
 
 def pair(name: str, value: Any) -> tuple[Any, Any]:
@@ -236,7 +246,7 @@ def check_learning_rate(lr: Any) -> float | Tensor:
         return lr
     if isinstance(lr, Tensor) and lr.numel() != 1:
         raise ValueError(f"lr must have one element, got a tensor of shape {tuple(lr.shape)}")
-    number = parameters.check_nonnegative("lr", float(lr) if isinstance(lr, Tensor) else lr)
+    number = check_nonnegative("lr", float(lr) if isinstance(lr, Tensor) else lr)
     return lr if isinstance(lr, Tensor) else number
 
 
