@@ -18,7 +18,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from mpgd.optim.update import descended
+from mpgd.optim.displacement.reference import descended
 from mpgd_lab.data.sources import Split
 from mpgd_lab.nets.backprop import IN_PLACE, Backpropagation
 from mpgd_lab.nets.layout import Examples, Layout, Loss, gradients, mean_square

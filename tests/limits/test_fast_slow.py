@@ -16,7 +16,7 @@ from torch import Tensor
 from mpgd import ChaoticNoise, GaussianNoise, StableLaw, StableNoise
 from mpgd.limits import Diagonal, ExpandingNoise, FastSlow, Linear, limit_law
 from mpgd.limits.noise_blocks import open_stream
-from mpgd.optim.update import descended, strengths, term
+from mpgd.optim.displacement.reference import descended, strengths, term
 from tests.conftest import LEVEL
 
 COUNT = 40_000

@@ -19,7 +19,7 @@ from mpgd import MPGD, ChaoticNoise, GaussianNoise, perturb
 from mpgd.noise.counter_hash import make_key, seed_of, step_key
 from mpgd.noise.engines import tensor
 from mpgd.optim import number_parameters
-from mpgd.optim.displacement import traced
+from mpgd.optim.displacement import compiled
 from tests.optim.checkpoints import KINDS, prefix_of
 from tests.optim.descents import parameters
 from tests.optim.workers import make_optimizer, run, same_bits, snapshot
@@ -33,7 +33,7 @@ quiet = pytest.mark.filterwarnings("ignore:two optimizers have the same seed")
 @pytest.fixture(autouse=True)
 def _nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """Optimizers of other tests may live on."""
-    monkeypatch.setattr(traced, "OPTIMIZERS", WeakValueDictionary())
+    monkeypatch.setattr(compiled, "OPTIMIZERS", WeakValueDictionary())
 
 
 def words(optimizer: Any, number: int = 0) -> Tensor:

@@ -12,9 +12,7 @@ from torch import nn
 
 import mpgd
 from mpgd import MPGD, ChaoticNoise, GaussianNoise, StableNoise, perturb, perturbed
-from mpgd.optim.groups import SGD_KEYWORDS
-from mpgd.optim.perturbed import KEYWORDS
-from mpgd.optim.settings import PREFIX
+from mpgd.optim.settings import KEYWORDS, PREFIX, SGD_KEYWORDS
 from tests.optim.descents import KINDS, flat, loud, made, parameters, set_keyword
 from tests.optim.workers import run, same_bits, snapshot
 

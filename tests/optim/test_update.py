@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from mpgd import MPGD, ChaoticNoise, GaussianNoise, StableNoise, perturb
+from mpgd.optim.displacement.reference import descended, displaced
 from mpgd.optim.settings import make_noises
 from mpgd.optim.state import SHARED
-from mpgd.optim.update import descended, displaced
 from tests.optim.workers import set_gradients
 
 ETA, MU, SIGMA, SEED = 0.07, 0.3, 0.2, 5

@@ -1,14 +1,14 @@
 """Optimizers whose parameters are perturbed before each step, and full-batch gradients.
 
 mechanism       the functions that are put into a subclass of an optimizer
-perturbed       that subclass, and perturb()
+perturbed       that subclass, perturb(), and parameter groups
 mpgd            MPGD, the same over torch.optim.SGD
 settings        keywords as one frozen value
-state           the drivers of a parameter; entries, checkpoint: shown, saved and loaded
+state           the drivers of a parameter; checkpoint: shown, saved and loaded
 displacement/   x <- (x - m x) + n, by torch operations and by kernels
 rounding        stochastic rounding of half parameters; buckets: which are stepped together
 distributed     shards and ordinals
-diagnostics     how large a perturbation is; groups: parameter groups, the recipe
+diagnostics     how large a perturbation is, warnings, the recipe
 full_batch      gradients of a whole data set
 """
 
@@ -17,9 +17,9 @@ from mpgd.optim.diagnostics import PerturbationWarning as PerturbationWarning
 from mpgd.optim.diagnostics import perturbation_sizes as perturbation_sizes
 from mpgd.optim.distributed import number_parameters as number_parameters
 from mpgd.optim.full_batch import full_batch as full_batch
-from mpgd.optim.groups import param_groups as param_groups
 from mpgd.optim.mechanism import Perturbed as Perturbed
 from mpgd.optim.mpgd import MPGD as MPGD
+from mpgd.optim.perturbed import param_groups as param_groups
 from mpgd.optim.perturbed import perturb as perturb
 from mpgd.optim.perturbed import perturbed as perturbed
 from mpgd.optim.perturbed import step_in_backward as step_in_backward

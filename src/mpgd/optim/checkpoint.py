@@ -1,17 +1,20 @@
-"""The drivers in an optimizer's state dict, saved and loaded without losing a bit.
+"""The drivers as others see them: in `optimizer.state`, and in state dicts without losing a bit.
 
-A state dict has torch's form, with our entries among the inner optimizer's: keywords in the groups,
-drivers in the states, each under the prefix. Optimizers whose state dict has a form of its own get
-one more entry, ``"perturbation"``.
+**State.** Drivers live beside `state` and appear there under the prefix once the inner optimizer
+has made entries of its own: many optimizers take a parameter whose state is not empty for one they
+have seen. Flattened distributed checkpoints read names there, and ZeRO writes what it loads there.
 
-`torch.optim.Optimizer.load_state_dict` casts every state tensor except ``step`` to the parameter's
-dtype, so the words of an orbit would resume somewhere else. They go around it: they are taken out
-of what the inner optimizer loads, checked before anything is changed, and copied as they are.
+**State dict.** It has torch's form, with our entries among the inner optimizer's: keywords in the
+groups, drivers in the states, each under the prefix. Optimizers whose state dict has a form of its
+own get one more entry, ``"perturbation"``. Torch casts what it loads to the parameter's dtype, so
+the words of an orbit go around it: they are checked before anything is changed, and copied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
@@ -19,39 +22,120 @@ import torch
 from torch import Tensor
 
 from mpgd.noise.word import steps_to_go
+from mpgd.optim import rounding, state
 from mpgd.optim.distributed import local
-from mpgd.optim.settings import NAMES, Settings, check_keywords, make_settings, pair
-from mpgd.optim.state import (
-    ELEMENTS,
-    ENTRIES,
-    PART,
-    SCALARS,
-    STEPS,
-    State,
-    exact_copies,
-    needed_entries,
-)
+from mpgd.optim.settings import NAMES, ORBITS, Settings, check_keywords, make_settings, pair
+from mpgd.optim.state import ELEMENTS, ENTRIES, SCALARS, STEPS, State, exact_copies
 
 ENTRY: Final = "perturbation"  # of a state dict that has not torch's form
-ORBIT_ENTRIES: Final = frozenset({*ELEMENTS, *SCALARS})
+HOOKS: Final = tuple(
+    f"_optimizer_{which}_{when}_hooks"
+    for which in ("state_dict", "load_state_dict")
+    for when in ("pre", "post")
+)
 Groups = Sequence[MutableMapping[str, Any]]
 
 
-def as_mapping(value: Any, what: str = "the state", *names: str) -> dict[str, Any]:
-    """Return a dictionary's copy, or raise if it is none or lacks one of the names."""
-    if not isinstance(value, Mapping):
-        raise ValueError(f"{what} must be a dict, got {type(value).__name__}")
-    for name in names:
-        if name not in value:
-            raise ValueError(f"{what} lacks {name!r}")
-        kind = Mapping if name == "state" else (list, tuple)
-        if not isinstance(value[name], kind):
-            rule = "a dict" if name == "state" else "a list"
-            raise ValueError(f"{name!r} of {what} must be {rule}, got {type(value[name]).__name__}")
-    return dict(value)
+# In the state ------------------------------------------------------------------------------------
+
+
+class Words(Tensor):
+    """Integers that `Tensor.to` moves to another device but never makes floating-point.
+
+    An optimizer around a perturbed one may save what it sees in `state` by torch's own function and
+    load it by torch's own, which casts.
+
+    Examples:
+        >>> torch.tensor([7]).as_subclass(Words).to(torch.float32).dtype
+        torch.int64
+    """
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the same integers, on the device that is named."""
+        moved = Tensor.to(self, *args, **kwargs)
+        return moved if moved.dtype == self.dtype else Tensor.to(self, device=moved.device)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Words:
+        """Return a copy that keeps its dtype too."""
+        copied: Words = self.as_subclass(Tensor).clone().as_subclass(Words)
+        memo[id(self)] = copied
+        return copied
+
+
+torch.serialization.add_safe_globals([Words])  # so that weights_only loads what others saved
+
+
+def show(optimizer: Any, stepped: bool) -> None:
+    """Let `state` show the drivers of parameters that have an inner state.
+
+    With ``stepped``, also of those that have taken a step: the inner optimizer keeps nothing.
+    """
+    left, prefix = [], optimizer._prefix
+    for p in optimizer._unshown:
+        inner = optimizer.state.get(p)
+        has_inner = bool(inner) if isinstance(inner, dict) else inner is not None
+        if not (has_inner or (stepped and p.grad is not None)):
+            left.append(p)
+            continue
+        values = optimizer.state[p]
+        if isinstance(values, dict):
+            for name, x in optimizer._orbits[p].items():
+                old = values.get(prefix + name)
+                if old is None or local(old).data_ptr() != local(x).data_ptr():
+                    is_plain = type(x) is Tensor and not x.is_floating_point()
+                    values[prefix + name] = x.as_subclass(Words) if is_plain else x
+            optimizer._marks[id(p)] = p, values.get(prefix + "ordinal")
+    optimizer._unshown = left
+
+
+def hide(optimizer: Any, params: Iterable[Tensor]) -> None:
+    """Let `state` show nothing of parameters in no group, on which torch's state_dict fails."""
+    for p in params:
+        values = optimizer.state.get(p)
+        if optimizer._marks.pop(id(p), None) is not None and isinstance(values, dict):
+            for name in ENTRIES:
+                values.pop(optimizer._prefix + name, None)
+            if not values:
+                del optimizer.state[p]
+
+
+def adopt(optimizer: Any, params: Iterable[Tensor]) -> None:
+    """Take up the drivers that somebody else wrote into `state`."""
+    prefix = optimizer._prefix
+    for p in params:
+        values = optimizer.state[p]
+        written = {name: values[prefix + name] for name in ENTRIES if prefix + name in values}
+        own = optimizer._orbits.get(p, {}).get("ordinal")
+        if written and (own is None or own.data_ptr() != written["ordinal"].data_ptr()):
+            optimizer._orbits[p] = exact_copies(written, p)
+            optimizer._keys.pop(p, None)
 
 
 # Saving ------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _without_hooks(optimizer: Any, *names: str) -> Iterator[list[list[Any]]]:
+    """Let the user's hooks of some kinds wait: they are to see the whole state dict."""
+    kept = [getattr(optimizer, name) for name in names]
+    for name in names:
+        setattr(optimizer, name, OrderedDict())
+    try:
+        yield [list(hooks.values()) for hooks in kept]
+    finally:
+        for name, hooks in zip(names, kept, strict=True):
+            setattr(optimizer, name, hooks)
+
+
+def save(optimizer: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    """Return the inner optimizer's state dict with the drivers in it, under the prefix."""
+    optimizer._fit()
+    with _without_hooks(optimizer, HOOKS[1]) as (hooks,):
+        inner = optimizer._inner.state_dict(optimizer, *args, **kwargs)
+        packed = merge(inner, optimizer.param_groups, optimizer._orbits, optimizer._prefix)
+    for hook in hooks:
+        packed = hook(optimizer, packed) or packed
+    return packed
 
 
 def merge(
@@ -61,26 +145,20 @@ def merge(
     params = [p for group in groups for p in group["params"]]
     if not _has_torch_form(packed, groups):
         numbers = {p: number for number, p in enumerate(params)}
-        own = [
-            {n: group[prefix + n] for n in NAMES}
-            | {"params": [numbers[p] for p in group["params"]]}
-            for group in groups
-        ]
+        own = []
+        for group in groups:
+            keywords = _plain_group({n: group[prefix + n] for n in NAMES}, "")
+            own.append(keywords | {"params": [numbers[p] for p in group["params"]]})
         states = {k: dict(orbits[p]) for k, p in enumerate(params) if p in orbits}
-        own = [_plain_group(group, "") for group in own]
         return {**packed, ENTRY: {"state": states, "param_groups": own}}
     names = [name for group in packed["param_groups"] for name in group["params"]]
-    state = dict(packed["state"])
+    merged = dict(packed["state"])
     for name, p in zip(names, params, strict=True):
-        if p in orbits:
-            state[name] = {
-                **state.get(name, {}),
-                **{prefix + n: value for n, value in orbits[p].items()},
-            }
-        elif orbits:  # distributed checkpoints refuse a state that only some parameters have
-            state.setdefault(name, {})
+        if orbits:  # distributed checkpoints refuse a state that only some parameters have
+            own_entries = {prefix + n: value for n, value in orbits.get(p, {}).items()}
+            merged[name] = {**merged.get(name, {}), **own_entries}
     plain = [_plain_group(group, prefix) for group in packed["param_groups"]]
-    return {**packed, "state": state, "param_groups": plain}
+    return {**packed, "state": merged, "param_groups": plain}
 
 
 def _has_torch_form(packed: Any, groups: Groups) -> bool:
@@ -119,6 +197,51 @@ def _reprs(noise: Any) -> list[str] | None:
 # Loading -----------------------------------------------------------------------------------------
 
 
+def load(optimizer: Any, state_dict: Any) -> None:
+    """Load both states; the orbits keep their bits, and nothing changes if they do not fit.
+
+    A plain checkpoint of the inner optimizer loads too, and leaves the drivers as they are.
+    """
+    optimizer._fit()
+    groups, prefix = optimizer.param_groups, optimizer._prefix
+    own_keywords = [{n: group[prefix + n] for n in NAMES} for group in groups]
+    given = as_mapping(state_dict)
+    before = optimizer.state, groups
+    with _without_hooks(optimizer, *HOOKS[2:]) as (first, last):
+        for hook in first:
+            given = hook(optimizer, given) or given
+        plain, own = split(given, prefix)
+        keywords, orbits = checked(own, groups, own_keywords)
+        try:
+            optimizer._inner.load_state_dict(optimizer, plain)
+            rounding.restore_dtypes(optimizer, plain, keywords or own_keywords)
+        except Exception:
+            optimizer.state, optimizer.param_groups = before
+            raise
+        for group, values in zip(optimizer.param_groups, keywords or own_keywords, strict=True):
+            group.update({prefix + name: value for name, value in values.items()})
+        if orbits is not None:
+            optimizer._orbits, optimizer._keys, optimizer._batches = orbits, {}, {}
+        optimizer._rounded = set()
+        optimizer._unshown = list(optimizer._orbits)
+        show(optimizer, stepped=False)
+    for hook in last:
+        hook(optimizer)
+
+
+def as_mapping(value: Any, what: str = "the state", *names: str) -> dict[str, Any]:
+    """Return a dictionary's copy, or raise if it is none or lacks one of the names."""
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{what} must be a dict, got {type(value).__name__}")
+    for name in names:
+        if name not in value:
+            raise ValueError(f"{what} lacks {name!r}")
+        kind, rule = (Mapping, "a dict") if name == "state" else ((list, tuple), "a list")
+        if not isinstance(value[name], kind):
+            raise ValueError(f"{name!r} of {what} must be {rule}, got {type(value[name]).__name__}")
+    return dict(value)
+
+
 def split(saved: Mapping[str, Any], prefix: str) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """Return the inner optimizer's state dict, and ours; None if there is none of ours."""
     if ENTRY in saved:
@@ -153,10 +276,8 @@ def checked(
 ) -> tuple[list[dict[str, Any]] | None, dict[Tensor, State] | None]:
     """Return the keywords and the drivers of a state dict; raise if they are not of these groups.
 
-    Args:
-        own: our part of a state dict, as `split` gives it.
-        groups: of the optimizer.
-        present: the keywords that the groups have now; noises are compared with theirs.
+    ``own`` is our part of it, as `split` gives it, and ``present`` are the keywords that the groups
+    have now; noises are compared with theirs.
     """
     if own is None:
         return None, None
@@ -167,17 +288,31 @@ def checked(
             f"the state has groups of {saved} parameters, the optimizer has groups of {sizes}"
         )
     names = [name for group in own["param_groups"] for name in group["params"]]
-    _check_names(names)
+    for name in names:
+        if isinstance(name, bool) or not isinstance(name, (int, str)):
+            raise ValueError(f"'params' of the state must be numbers or names, got {name!r}")
+    if len(set(names)) < len(names):
+        raise ValueError(f"'params' of the state must differ from each other, got {names}")
     keywords = [_checked_group(k, group, present[k]) for k, group in enumerate(own["param_groups"])]
-    settings = [make_settings(group) for group in keywords]
     params = [(k, place, p) for k, g in enumerate(groups) for place, p in enumerate(g["params"])]
+    settings = [make_settings(group) for group in keywords]
     orbits: dict[Tensor, State] = {}
     for ordinal, ((k, place, p), name) in enumerate(zip(params, names, strict=True)):
         values = as_mapping(own["state"].get(name, {}), f"the state of parameter {ordinal}")
-        _check_tensors(ordinal, p, values, settings[k])
+        for entry in sorted(values.keys() & set(ENTRIES)):
+            _check_entry(f"{entry!r} of parameter {ordinal}", entry, values[entry], p, settings[k])
         # without noise, one that was saved in full precision has no state: its rounding starts now
         if settings[k].is_perturbed or (values and settings[k].needs_state(local(p).dtype)):
-            _check_complete(ordinal, settings[k], values, is_first=place == 0)
+            for entry in state.needed_entries(settings[k], is_first=place == 0):
+                if entry not in values:
+                    raise ValueError(f"the state of parameter {ordinal} lacks {entry!r}")
+            tables = settings[k].tables
+            if tables is not None and int(values["tables"]) != tables:
+                raise ValueError(
+                    f"parameter {ordinal} was saved with other tables (fingerprint "
+                    f"{int(values['tables'])}) than this version computes ({tables}); its orbit "
+                    "cannot go on bit for bit"
+                )
         if values:
             orbits[p] = exact_copies(values, p)
     return keywords, orbits
@@ -201,73 +336,36 @@ def _checked_group(
         raise ValueError(f"{what}: {error}") from error
 
 
-def _check_names(names: list[Any]) -> None:
-    """Raise if parameters are not named by numbers or texts, or two by the same."""
-    for name in names:
-        if isinstance(name, bool) or not isinstance(name, (int, str)):
-            raise ValueError(f"'params' of the state must be numbers or names, got {name!r}")
-    if len(set(names)) < len(names):
-        raise ValueError(f"'params' of the state must differ from each other, got {names}")
+def _check_entry(what: str, name: str, value: Any, p: Tensor, settings: Settings) -> None:
+    """Raise if a saved value is not what this parameter's would be.
 
-
-def _check_tensors(ordinal: int, p: Tensor, values: Mapping[str, Any], settings: Settings) -> None:
-    """Raise if a saved tensor has another shape or dtype than this parameter's would."""
-    shape = (*p.shape, 2) if p.is_complex() else tuple(p.shape)
-    for name in sorted(values.keys() & set(ENTRIES)):
-        what, value = f"{name!r} of parameter {ordinal}", values[name]
-        rule = shape if name in ELEMENTS else ()
-        if name not in ORBIT_ENTRIES and type(value) is int:  # some clients write numbers
-            _check_numbers(what, name, value, settings)
-            continue
-        if not isinstance(value, Tensor) or tuple(value.shape) != rule:
+    A count is at least 0. Every 32-bit word is a place on a chaotic orbit, if phases may have any
+    length; orbits of noises that the kernels do not know have any dtype, but finite numbers.
+    """
+    is_orbit = name in (*ELEMENTS, *SCALARS)
+    if is_orbit or type(value) is not int:  # some clients write a count as a number
+        shape = (*p.shape, *((2,) if p.is_complex() else ())) if name in ELEMENTS else ()
+        if not isinstance(value, Tensor) or tuple(value.shape) != shape:
             kind = getattr(value, "shape", type(value).__name__)
-            raise ValueError(f"{what} must have shape {tuple(rule)}, got {kind}")
+            raise ValueError(f"{what} must have shape {shape}, got {kind}")
         if value.layout is not torch.strided or value.is_meta:
             raise ValueError(
                 f"{what} must be a dense tensor with memory, got layout {value.layout} on "
                 f"{value.device}"
             )
-        dtype = torch.int32 if name in ORBIT_ENTRIES else torch.int64
-        # orbits of noises that the kernels do not know may have any dtype
-        is_free = name in ORBIT_ENTRIES and settings.drivers[_which(name)] is None
-        if value.dtype != dtype and not is_free:
+        which = int(name.startswith(ORBITS[1]))
+        dtype = torch.int32 if is_orbit else torch.int64
+        if value.dtype != dtype and not (is_orbit and settings.drivers[which] is None):
             raise ValueError(f"{what} must be {dtype}, got {value.dtype}")
-        _check_numbers(what, name, value, settings)
-
-
-def _which(name: str) -> int:
-    return int(name.startswith("additive"))
-
-
-def _check_numbers(what: str, name: str, value: Tensor | int, settings: Settings) -> None:
-    """Raise on a count below 0, and on an orbit that is at no place it could be at.
-
-    Every 32-bit word is a place on a chaotic orbit if phases may have any length. Orbits of other
-    noises must be finite.
-    """
     if (name in STEPS or name == "ordinal") and not 0 <= int(value) < 2**62:
         raise ValueError(f"{what} must be at least 0 and below 2^62, got {int(value)}")
-    if name not in ORBIT_ENTRIES or not isinstance(value, Tensor):
-        return
-    if value.is_floating_point() and not bool(local(value).isfinite().all()):
-        raise ValueError(f"{what} must be finite")
-    noise = settings.noises[_which(name)]
-    longest = getattr(noise, "longest", None)
-    parts = torch.split(local(value).reshape(-1), PART) if longest is not None else ()
-    if any([bool((steps_to_go(part) > longest).any()) for part in parts]):
-        raise ValueError(f"{what} has a phase longer than longest={longest}: the word is damaged")
-
-
-def _check_complete(
-    ordinal: int, settings: Settings, values: Mapping[str, Any], is_first: bool
-) -> None:
-    """Raise if something is missing, or was made with other tables."""
-    missing = [name for name in needed_entries(settings, is_first) if name not in values]
-    if missing:
-        raise ValueError(f"the state of parameter {ordinal} lacks {missing[0]!r}")
-    if settings.tables is not None and int(values["tables"]) != settings.tables:
-        raise ValueError(
-            f"parameter {ordinal} was saved with other tables (fingerprint "
-            f"{int(values['tables'])}) than this version computes ({settings.tables}); "
-            "its orbit cannot go on bit for bit"
-        )
+    if is_orbit:
+        words = local(value)
+        if words.is_floating_point() and not bool(words.isfinite().all()):
+            raise ValueError(f"{what} must be finite")
+        longest = getattr(settings.noises[which], "longest", None)
+        parts = torch.split(words.reshape(-1), state.PART) if longest is not None else ()
+        if any([bool((steps_to_go(part) > longest).any()) for part in parts]):
+            raise ValueError(
+                f"{what} has a phase longer than longest={longest}: the word is damaged"
+            )

@@ -1,4 +1,4 @@
-"""How large a perturbation is: in a phase, in a burst, over many steps; and a warning.
+"""How large a perturbation is: in a phase, in a burst, over many steps; warnings; the recipe.
 
 With strengths m = mu eta^gamma1 and n = sigma eta^gamma2 of a chaotic noise with values c0 and c1,
 
@@ -12,11 +12,11 @@ phases have at most L steps, that holds to N = L, and beyond the growth is N^(1/
 from __future__ import annotations
 
 import math
+import re
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
-from types import FrameType
 from typing import Any, Final, cast
 
 import torch
@@ -24,14 +24,30 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from mpgd.noise import ChaoticNoise, Noise
+from mpgd.noise.driver import outside_modes
+from mpgd.noise.phased import PhasedNoise
+from mpgd.optim.displacement.reference import strengths
 from mpgd.optim.distributed import local
-from mpgd.optim.settings import Settings, keywords_in, make_settings
-from mpgd.optim.update import strengths
-from mpgd.parameters import check_integer
+from mpgd.optim.settings import (
+    DEFAULTS,
+    NAMES,
+    PREFIX,
+    SIZES,
+    Keywords,
+    Settings,
+    make_noises,
+    make_settings,
+)
+from mpgd.parameters import check_integer, check_nonnegative
 
 WATCHED_STEPS: Final = 1000  # over so many the push is compared with the weights
-SIZES: Final = ("mu", "sigma", "decay", "force")
+STOP: Final = 0.75  # of the steps: a training ends with plain ones
 PIECE: Final = 1 << 18  # elements that are widened at a time
+SAME_NOISE: Final = (
+    "two optimizers have the same seed, and so give different tensors the same noise: give one of "
+    'them a stream of its own, seed=(0, "critic"), or number the parameters of the model that '
+    "they share by mpgd.optim.number_parameters"
+)
 
 
 class PerturbationWarning(UserWarning):
@@ -112,10 +128,9 @@ def root_mean_square(tensors: Iterable[Tensor]) -> float:
 
 def warn_if_silent(groups: Sequence[Mapping[str, Any]], prefix: str) -> None:
     """Warn if no group asks for a perturbation, be it a force of 0, or for stochastic rounding."""
-    for group in groups:
-        mu, sigma, decay, force, rounding = (group[prefix + name] for name in (*SIZES, "rounding"))
-        if mu or sigma or decay is not None or force is not None or rounding != "nearest":
-            return
+    silent = {"mu": 0, "sigma": 0, "decay": None, "force": None, "rounding": "nearest"}
+    if any(group[prefix + name] != value for group in groups for name, value in silent.items()):
+        return
     warnings.warn(
         "no parameter is perturbed: give strength and steps, or force=0 if that is meant",
         UserWarning,
@@ -123,54 +138,62 @@ def warn_if_silent(groups: Sequence[Mapping[str, Any]], prefix: str) -> None:
     )
 
 
-def warn_if_large(
-    number: int, group: Mapping[str, Any], settings: Settings, prefix: str, by_strength: bool
-) -> bool:
-    """Warn if a group's perturbation exceeds the size of its weights; return whether it does.
+def warn_if_same_noise(optimizer: Any, settings: list[Settings], others: Iterable[Any]) -> None:
+    """Warn if another optimizer that has not stepped yet gives other tensors the same noise."""
+    pairs = zip(optimizer.param_groups, settings, strict=True)
+    mine = {optimizer._key_of(p, s): p for g, s in pairs if s.is_perturbed for p in g["params"]}
+    for other in others:
+        counts = [state["step"] for state in other._orbits.values() if "step" in state]
+        with outside_modes():  # a fake tensor's value is not known
+            has_stepped = any(int(count) for count in counts if type(count) is Tensor)
+        if other is optimizer or has_stepped:
+            continue
+        if any(mine.get(key, p) is not p for p, (_, key) in other._keys.items()):
+            warnings.warn(SAME_NOISE, UserWarning, stacklevel=level_of_user())
+            return
 
-    That is their root mean square: biases that start at 0 count as the small part of a group that
-    they are, and a group of zeros is not compared with. ``by_strength`` says that the recipe has
-    set the force.
+
+def warn_if_large(
+    groups: Sequence[Mapping[str, Any]],
+    settings: Sequence[Settings],
+    prefix: str,
+    recipe: Container[int] = (),
+) -> None:
+    """Warn of the first group whose perturbation exceeds its weights' root mean square.
+
+    A group of zeros is not compared with. In groups with the numbers ``recipe`` a strength has set
+    the force.
     """
-    eta = float(group["lr"])
-    parts = [local(p) for p in group["params"]]
-    if not settings.is_perturbed or eta == 0 or not all(map(_is_real, parts)):
-        return False
-    weights = root_mean_square(parts)
-    if not 0.0 < weights < math.inf:
-        return False
-    share, push = accumulated(settings, eta, WATCHED_STEPS)
-    burst = [size or 0.0 for _, size in phase_pushes(settings, eta)]
-    long, short = share + push / weights, burst[0] + burst[1] / weights
-    if long <= 1.0 and short <= 1.0:
-        return False
-    given = ["strength"] if by_strength else [n for n in SIZES if group.get(prefix + n)]
-    warnings.warn(
-        f"the perturbation of group {number} is larger than its weights, whose root mean square is "
-        f"{weights:.2g}: over {WATCHED_STEPS} steps it comes to about {long:.2g} times that, one "
-        f"burst to {short:.2g} times; lower {' and '.join(given)}, see mpgd.perturbation_sizes, or "
-        "ignore mpgd.optim.PerturbationWarning",
-        PerturbationWarning,
-        stacklevel=level_of_user(),
-    )
-    return True
+    for number, (group, each) in enumerate(zip(groups, settings, strict=True)):
+        eta, parts = float(group["lr"]), [local(p) for p in group["params"]]
+        # a meta or fake tensor has no numbers to look at
+        are_real = all(type(x) in (Tensor, nn.Parameter) and not x.is_meta for x in parts)
+        weights = root_mean_square(parts) if each.is_perturbed and eta and are_real else 0.0
+        if not 0.0 < weights < math.inf:
+            continue
+        share, push = accumulated(each, eta, WATCHED_STEPS)
+        burst = [size or 0.0 for _, size in phase_pushes(each, eta)]
+        long, short = share + push / weights, burst[0] + burst[1] / weights
+        if long <= 1.0 and short <= 1.0:
+            continue
+        given = ["strength"] if number in recipe else [n for n in SIZES if group.get(prefix + n)]
+        warnings.warn(
+            f"the perturbation of group {number} is larger than its weights, whose root mean "
+            f"square is {weights:.2g}: over {WATCHED_STEPS} steps it comes to about {long:.2g} "
+            f"times that, one burst to {short:.2g} times; lower {' and '.join(given)}, see "
+            "mpgd.perturbation_sizes, or ignore mpgd.optim.PerturbationWarning",
+            PerturbationWarning,
+            stacklevel=level_of_user(),
+        )
+        return
 
 
 def level_of_user() -> int:
     """Return how many calls up the first one is that is neither ours nor torch's."""
     frame, level = sys._getframe(1), 1
-    while frame.f_back and _package(frame) in ("mpgd", "torch"):
+    while frame.f_back and re.match(r"(mpgd|torch)\b", frame.f_globals.get("__name__", "")):
         frame, level = frame.f_back, level + 1
     return level
-
-
-def _package(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
-
-
-def _is_real(x: Tensor) -> bool:
-    """Return whether a tensor has numbers to look at; a meta or fake one has none."""
-    return type(x) in (Tensor, nn.Parameter) and not x.is_meta
 
 
 @dataclass(frozen=True)
@@ -211,11 +234,10 @@ class PerturbationSize:
 def perturbation_sizes(optimizer: Optimizer, steps: int | None = None) -> list[PerturbationSize]:
     """Return one `PerturbationSize` per parameter group.
 
-    Most of it comes from the settings alone; ``reach`` reads the gradients once, and with ``steps``
-    the weights are read too. Momentum p adds gradients up to 1/(1 - p) of them; so ``reach`` is
-    (1 - p) times what it is without. Around another optimizer than SGD the force is compared with
-    its update divided by lr. That is measured when it is asked for: a call makes the next step
-    measure it, and a call right after that step returns it. So call before and after a step.
+    ``reach`` reads the gradients, and ``steps`` the weights. Momentum p adds gradients up to
+    1/(1 - p) of them; so ``reach`` is (1 - p) times what it is without. Around another optimizer
+    than SGD the force is compared with its update divided by lr. A call makes the next step measure
+    that, and a call right after that step returns it. So call before and after a step.
 
     Args:
         optimizer: a perturbed optimizer, or any other, which has sizes 0.
@@ -228,31 +250,28 @@ def perturbation_sizes(optimizer: Optimizer, steps: int | None = None) -> list[P
         0.514
     """
     steps = None if steps is None else check_integer("steps", steps, 1)
-    found = []
+    sizes = []
     for number, group in enumerate(optimizer.param_groups):
-        settings = make_settings(keywords_in(group))
-        slope = _slope(optimizer, number, group) if settings.is_perturbed else None
-        found.append(_size(group, settings, steps, slope))
-    return found
-
-
-def _size(
-    group: dict[str, Any], settings: Settings, steps: int | None, slope: float | None
-) -> PerturbationSize:
-    eta = float(group["lr"])
-    if not settings.is_perturbed or eta == 0:
-        return PerturbationSize(0.0, 0.0, eta)
-    (bend, _), (push, burst) = phase_pushes(settings, eta)
-    decay, force = (None if each is None else each / eta for each in (bend, push))
-    size = PerturbationSize(*sizes_of(settings, eta), eta, force, decay, burst)
-    if force is not None and slope:
-        size = replace(size, reach=force / slope)
-    if steps is None:
-        return size
-    share, total = accumulated(settings, eta, steps)
-    weights = root_mean_square(group["params"])
-    relative = share + total / weights if weights else None
-    return replace(size, accumulated=total, relative=relative)
+        # with the prefix or without it: an optimizer around ours has its groups too
+        own = {name.removeprefix(PREFIX): group[name] for name in group if name.startswith(PREFIX)}
+        own = own or {name: group[name] for name in NAMES if name in group}
+        eta, settings = float(group["lr"]), make_settings({**vars(DEFAULTS), **own})
+        if not settings.is_perturbed or eta == 0:
+            sizes.append(PerturbationSize(0.0, 0.0, eta))
+            continue
+        (bend, _), (push, burst) = phase_pushes(settings, eta)
+        decay, force = (None if each is None else each / eta for each in (bend, push))
+        size = PerturbationSize(*sizes_of(settings, eta), eta, force, decay, burst)
+        slope = _slope(optimizer, number, group)
+        if force is not None and slope:
+            size = replace(size, reach=force / slope)
+        if steps is not None:
+            share, total = accumulated(settings, eta, steps)
+            weights = root_mean_square(group["params"])
+            relative = share + total / weights if weights else None
+            size = replace(size, accumulated=total, relative=relative)
+        sizes.append(size)
+    return sizes
 
 
 def _slope(optimizer: Any, number: int, group: dict[str, Any]) -> float | None:
@@ -278,3 +297,51 @@ def inner_updates(optimizer: Any, *args: Any, **kwargs: Any) -> tuple[Any, dict[
         moved = [local(p).detach() - old[p] for p in group["params"] if p in old]
         updates[number] = root_mean_square(moved) / eta if moved and eta else None
     return loss, updates
+
+
+def resolve_strength(
+    groups: Sequence[MutableMapping[str, Any]],
+    keywords: Keywords,
+    prefix: str,
+    strength: float | None,
+    steps: int | None,
+) -> set[int]:
+    """Write force and stop into the groups that have no size of their own; return their numbers.
+
+    ``strength`` is ``relative`` of `perturbation_sizes` over the ``steps`` of the training, which
+    is proportional to the force.
+    """
+    if strength is None and steps is None:
+        return set()
+    if strength is None or steps is None:
+        raise ValueError(
+            f"strength and steps are given together, got strength={strength!r}, steps={steps!r}"
+        )
+    strength, steps = check_nonnegative("strength", strength), check_integer("steps", steps, 1)
+    for name in SIZES:
+        if value := getattr(keywords, name):
+            raise ValueError(f"strength sets the force, got {name}={value!r} too")
+    resolved = set()
+    for number, group in enumerate(groups):
+        if any(prefix + name in group for name in SIZES):
+            continue
+        own = {n: group.get(prefix + n, getattr(keywords, n)) for n in NAMES}
+        if own["stop"] is None:
+            own["stop"] = max(own["start"], round(STOP * steps))
+        noise = make_noises(own)[1]
+        if not isinstance(noise, PhasedNoise):
+            raise ValueError(
+                "strength needs a noise with phases, such as ChaoticNoise or TelegraphNoise, got "
+                f"noise={noise!r}: give sigma"
+            )
+        _, push = accumulated(make_settings(own | {"force": 1.0}), float(group["lr"]), steps)
+        weights = root_mean_square(group["params"])
+        if strength and not (push and weights):
+            raise ValueError(
+                "strength compares the noise with the weights at this lr, got "
+                f"lr={group['lr']!r} and weights of root mean square {weights:.3g}: give force"
+            )
+        own["force"] = strength * weights / push if strength else 0.0
+        group.update({prefix + name: own[name] for name in ("force", "stop")})
+        resolved.add(number)
+    return resolved

@@ -1,26 +1,22 @@
 """Which elements of which parameter a tensor holds, in distributed training too.
 
-The noise of an element depends on two numbers: the ordinal of its parameter in the model, and its
-flat index in the whole parameter.
+The noise of an element depends on the ordinal of its parameter in the model, and on its flat index
+in the whole parameter.
 
 **Index.** On one process it is 0, 1, 2, ...; for a part of a DTensor (FSDP2, tensor parallelism) it
 follows from the placement. Other shards do not say where they are from, so it is noted.
 
-**Ordinal.** An optimizer counts the parameters it is given, which is right if it is given all of a
-model in the model's order. It is not
-
-    several optimizers for one model    each begins at 0 again
-    ZeRO                                each rank's optimizer is given other parameters
-    FSDP1                               the parameters are parts of the model's, made flat
-
-`number_parameters` says it once, for all optimizers. ZeRO's order is found without it.
+**Ordinal.** An optimizer counts the parameters it is given. That is wrong for several optimizers of
+one model, where each begins at 0 again; under ZeRO, where a rank has some of the parameters; and
+under FSDP1, where they are parts of the model's. `number_parameters` says it once, for all
+optimizers. ZeRO's order is found without it.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, pairwise
@@ -30,22 +26,21 @@ import torch
 from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
+PLAIN: Final = (Tensor, nn.Parameter)
+STEPPED: Final = (  # dtypes of parameters
+    *(torch.float32, torch.bfloat16, torch.float16, torch.float64),
+    *(torch.complex64, torch.complex128, torch.complex32),
+)
+
 
 @dataclass(frozen=True)
 class Place:
-    """The local part of a parameter: its shape, and its elements' places in the whole.
+    """The local part of a parameter: its shape, and its elements' places in the whole."""
 
-    Attributes:
-        shape: the shape of the local part; a complex element counts as two real ones.
-        offset: the first element's flat index, if the part is contiguous in the whole.
-        strides: the whole tensor's strides, and
-        corner: the index of the part's first element, otherwise.
-    """
-
-    shape: tuple[int, ...]
-    offset: int | None = 0
-    strides: tuple[int, ...] = ()
-    corner: tuple[int, ...] = ()
+    shape: tuple[int, ...]  # a complex element counts as two real ones
+    offset: int | None = 0  # the first element's flat index, if the part is contiguous in the whole
+    strides: tuple[int, ...] = ()  # of the whole, and
+    corner: tuple[int, ...] = ()  # the index of the part's first element, otherwise
 
     def index(self, device: torch.device) -> Tensor | None:
         """Return the flat index of every element, or None where that is 0, 1, 2, ..."""
@@ -67,9 +62,7 @@ class Place:
         return total
 
 
-# Where parts of parameters that do not say it themselves begin: an attribute of the parameter,
-# which torch.compile understands.
-OFFSET: Final = "_mpgd_offset"
+OFFSET: Final = "_mpgd_offset"  # an attribute of the parameter, which torch.compile understands
 
 
 def note_offset(parameter: Tensor, offset: int) -> None:
@@ -84,16 +77,13 @@ def offset_of(parameter: Tensor) -> int:
 
 def is_sharded(tensor: Tensor) -> bool:
     """Return whether ``tensor`` is a DTensor, without importing torch.distributed for others."""
-    if type(tensor) is Tensor or type(tensor) is nn.Parameter:
-        return False
     sharded = sys.modules.get("torch.distributed.tensor")
-    return sharded is not None and isinstance(tensor, sharded.DTensor)
+    return type(tensor) not in PLAIN and sharded is not None and isinstance(tensor, sharded.DTensor)
 
 
 def local(tensor: Tensor) -> Tensor:
     """Return the local part of a tensor, with complex numbers as pairs; it shares memory."""
-    # the types first: a step asks this seven times of each parameter
-    is_plain = type(tensor) in (Tensor, nn.Parameter) or not is_sharded(tensor)
+    is_plain = type(tensor) in PLAIN or not is_sharded(tensor)  # the usual case first
     part: Tensor = tensor if is_plain else tensor.to_local()  # type: ignore[attr-defined]
     return torch.view_as_real(part.resolve_conj()) if part.is_complex() else part
 
@@ -137,7 +127,7 @@ def are_overlapping(params: Sequence[Tensor]) -> bool:
 
     The answer is remembered for the addresses and lengths, which seldom change.
     """
-    plain = [p for p in params if type(p) is nn.Parameter or type(p) is Tensor]
+    plain = [p for p in params if type(p) in PLAIN]
     return _do_overlap(tuple([p.data_ptr() for p in plain]), tuple([p.nbytes for p in plain]))
 
 
@@ -147,27 +137,23 @@ def _do_overlap(addresses: tuple[int, ...], lengths: tuple[int, ...]) -> bool:
     return any(left[1] > right[0] for left, right in pairwise(ends))
 
 
-def _meets(x: Tensor, gradient: Tensor) -> bool:
-    """Return whether a gradient shares a part of its parameter's memory; all of it is allowed."""
-    distance = gradient.data_ptr() - x.data_ptr()
-    overlaps = distance != 0 and -gradient.nbytes < distance < x.nbytes
-    return overlaps and x.is_contiguous() and gradient.is_contiguous()
-
-
 def refuse_gradients(params: Iterable[Tensor]) -> None:
     """Raise on a gradient that no step can be taken with, before anything is changed."""
     for p in params:
         g = p.grad
         if g is None:
             continue
-        if p.dtype.itemsize == 1 or not (p.is_floating_point() or p.is_complex()):
+        if p.dtype not in STEPPED:
             raise RuntimeError(f"a parameter of {p.dtype} cannot take a step, but has a gradient")
         if g.layout is not torch.strided:
             raise RuntimeError(
                 f"gradients must be dense (torch.strided), got layout {g.layout} "
                 f"for a parameter of shape {tuple(p.shape)}"
             )
-        if type(g) is Tensor and _meets(p, g):  # torch.optim.SGD refuses that too
+        # all of the parameter's memory is allowed; torch.optim.SGD refuses a part too
+        distance = g.data_ptr() - p.data_ptr() if type(g) is Tensor else 0
+        is_inside = distance and -g.nbytes < distance < p.nbytes
+        if is_inside and p.is_contiguous() and g.is_contiguous():
             raise RuntimeError(
                 f"the gradient of a parameter of shape {tuple(p.shape)} must not lie in a part of "
                 "the parameter's memory: clone() it"
@@ -202,13 +188,13 @@ def number_parameters(model: nn.Module, order: Iterable[str] | None = None) -> N
         >>> [int(each.state_dict()["state"][0]["ordinal"]) for each in (first, last)]
         [0, 2]
     """
-    found = list(_named(model))
-    names = [name for name, _, _ in found] if order is None else order
+    named = list(_named(model))
+    names = [name for name, _, _ in named] if order is None else order
     ordinals = {name: ordinal for ordinal, name in enumerate(names)}
-    for name, _, _ in found:
+    for name, _, _ in named:
         if name not in ordinals:
             raise ValueError(f"order must name every parameter, got none called {name!r}")
-    for name, parameter, offset in found:
+    for name, parameter, offset in named:
         NUMBERED[parameter] = ordinals[name]
         if offset:
             note_offset(parameter, offset)
@@ -238,8 +224,8 @@ def ordinals_of(parameters: Sequence[Tensor]) -> Sequence[int]:
 def number_partition() -> None:
     """Number the parameters of the ZeRO optimizer that is making its local part, if one is.
 
-    It hands its class the parameters of one rank, sorted by size. Only the object whose method is
-    running knows the others.
+    It hands its class the parameters of one rank. Only the object whose method is running knows
+    the others.
     """
     zero = sys.modules.get("torch.distributed.optim.zero_redundancy_optimizer")
     if zero is None:
@@ -256,24 +242,22 @@ def number_partition() -> None:
         frame = frame.f_back
 
 
-def _named(model: nn.Module) -> Iterable[tuple[str, Tensor, int]]:
+def _named(model: nn.Module) -> Iterator[tuple[str, Tensor, int]]:
     """Yield (name, parameter, offset in the whole) of all parameters of a model."""
-    shards = _shards(model)
+    starts = _fsdp1_starts(model) if "torch.distributed.fsdp" in sys.modules else {}
     for name, parameter in model.named_parameters():
         for wrapper in WRAPPERS:
             name = name.replace(wrapper, "")
         if name.endswith(FLAT):
             name = name.removesuffix(FLAT) + parameter._fqns[0]  # type: ignore[attr-defined]
-        yield name, parameter, shards.get(id(parameter), 0)
+        yield name, parameter, starts.get(id(parameter), 0)
 
 
-def _shards(model: nn.Module) -> dict[int, int]:
+def _fsdp1_starts(model: nn.Module) -> dict[int, int]:
     """Return the first element's index of every shard that FSDP1 made, by the shard's id."""
-    if "torch.distributed.fsdp" not in sys.modules:
-        return {}
     from torch.distributed.fsdp import FullyShardedDataParallel
 
-    found = {}
+    starts: dict[int, int] = {}
     for module in model.modules():
         handle = module._handle if isinstance(module, FullyShardedDataParallel) else None
         if handle is None or not handle.uses_sharded_strategy:
@@ -285,6 +269,5 @@ def _shards(model: nn.Module) -> dict[int, int]:
                 f"a flat parameter of FSDP1 holds {len(infos)} tensors ({', '.join(flat._fqns)}) "
                 "and cannot give each its own noise: wrap the model with use_orig_params=True"
             )
-        for part, info in zip(parts, infos, strict=True):
-            found[id(part)] = info.intra_param_start_idx or 0
-    return found
+        starts |= {id(p): i.intra_param_start_idx or 0 for p, i in zip(parts, infos, strict=True)}
+    return starts

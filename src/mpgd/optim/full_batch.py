@@ -16,8 +16,6 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-Progress = Callable[[int, float], None]
-
 
 def full_batch(
     model: nn.Module,
@@ -25,7 +23,7 @@ def full_batch(
     loader: Iterable[Any],
     *,
     group: dist.ProcessGroup | None = None,
-    progress: Progress | None = None,
+    progress: Callable[[int, float], None] | None = None,
 ) -> Callable[[], Tensor]:
     """Return a closure that sets every ``p.grad`` to the full-batch gradient.
 
@@ -54,7 +52,20 @@ def full_batch(
 
     def closure() -> Tensor:
         model.zero_grad(set_to_none=True)
-        total, count = _accumulate(model, loss_fn, loader, progress)
+        total, count = torch.zeros((), dtype=torch.float64, device="cpu"), 0
+        quiet = getattr(model, "no_sync", nullcontext)  # DDP: one reduction, after the last batch
+        with torch.enable_grad(), quiet():
+            for inputs, targets in loader:
+                size = len(inputs)
+                if size == 0:
+                    continue
+                loss = loss_fn(model(inputs), targets)
+                if loss.dim() != 0:
+                    raise ValueError(f"loss_fn must return a scalar, got shape {tuple(loss.shape)}")
+                (loss * size).backward()  # type: ignore[no-untyped-call]
+                total, count = total + loss.detach().double().cpu() * size, count + size
+                if progress is not None:
+                    progress(count, float(total) / count)
         if group is not None:
             total, count = _over_processes(model, group, total, count)
         if count == 0:
@@ -65,30 +76,6 @@ def full_batch(
         return total / count
 
     return closure
-
-
-def _accumulate(
-    model: nn.Module,
-    loss_fn: Callable[[Any, Any], Tensor],
-    loader: Iterable[Any],
-    progress: Progress | None,
-) -> tuple[Tensor, int]:
-    """Add up size times gradient over the batches; return the summed loss and the count."""
-    total, count = torch.zeros((), dtype=torch.float64, device="cpu"), 0
-    quiet = getattr(model, "no_sync", nullcontext)  # DDP: one reduction, after the last batch
-    with torch.enable_grad(), quiet():
-        for inputs, targets in loader:
-            size = len(inputs)
-            if size == 0:
-                continue
-            loss = loss_fn(model(inputs), targets)
-            if loss.dim() != 0:
-                raise ValueError(f"loss_fn must return a scalar, got shape {tuple(loss.shape)}")
-            (loss * size).backward()  # type: ignore[no-untyped-call]
-            total, count = total + loss.detach().double().cpu() * size, count + size
-            if progress is not None:
-                progress(count, float(total) / count)
-    return total, count
 
 
 def _over_processes(

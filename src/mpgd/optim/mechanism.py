@@ -8,19 +8,17 @@ The gradient lies in ``p.grad`` before a step, so the perturbation can come firs
 For SGD that is equation (8) of the paper to rounding, momentum included, since the buffer sees only
 gradients. Weight decay acts on the displaced x, which changes the noise by a factor 1 - lr * wd.
 
-`mpgd.optim.perturbed` puts these functions *into* a direct subclass of the inner class, not among
-its bases. Another base would change the memory layout, and Python would then refuse to set the
-class of an object that is there: so it is for every optimizer whose base inherits from ABC.
+`mpgd.optim.perturbed` puts these functions *into* a direct subclass of the inner class. Another
+base would change the memory layout, and Python would then refuse to set the class of an object,
+as of every optimizer whose base inherits from ABC.
 """
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from abc import ABC
 from collections import OrderedDict
-from collections.abc import Callable, Container, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
 import torch
@@ -29,18 +27,15 @@ from torch._compile import _disable_dynamo
 from torch.optim import Optimizer
 
 from mpgd.noise.counter_hash import make_key
-from mpgd.noise.driver import outside_modes
 from mpgd.noise.force import overridden
-from mpgd.optim import buckets, checkpoint, entries, rounding
-from mpgd.optim.closures import EvaluatedClosure
-from mpgd.optim.diagnostics import inner_updates, level_of_user, warn_if_large, warn_if_silent
-from mpgd.optim.displacement import displace, next_shared, traced
+from mpgd.optim import buckets, checkpoint, diagnostics, rounding
+from mpgd.optim.displacement import Batch, compiled, displace, next_shared
 from mpgd.optim.displacement.reference import Target
 from mpgd.optim.distributed import local, number_partition, place_of, refuse_gradients
-from mpgd.optim.groups import resolve_strength
 from mpgd.optim.settings import (
     NAMES,
     PREFIX,
+    RECIPE,
     Keywords,
     Settings,
     SettingsCache,
@@ -50,17 +45,41 @@ from mpgd.optim.settings import (
 )
 from mpgd.optim.state import State, check_orbits, ensure_states, follow_replaced, is_complete
 
-STATE_HOOKS: Final = tuple(
-    f"_optimizer_{which}_{when}_hooks"
-    for which in ("state_dict", "load_state_dict")
-    for when in ("pre", "post")
-)
 _HOOKED: Final = Optimizer.profile_hook_step(lambda self: None).__code__  # of a step with hooks
-SAME_NOISE: Final = (
-    "two optimizers have the same seed, and so give different tensors the same noise: give one of "
-    'them a stream of its own, seed=(0, "critic"), or number the parameters of the model that '
-    "they share by mpgd.optim.number_parameters"
-)
+SAMPLES: Final = 16  # about so many elements of a parameter are compared, see EvaluatedClosure
+
+
+class EvaluatedClosure:
+    """A closure that was evaluated: the inner optimizer's first call returns that loss.
+
+    It does so only while no parameter and no gradient has changed since; SAM moves the parameters
+    before it asks. A write through ``p.data`` does not count in a version, so some elements of each
+    parameter are compared too.
+    """
+
+    def __init__(self, closure: Callable[[], Any], groups: list[dict[str, Any]]) -> None:
+        with torch.enable_grad():
+            self.loss = closure()
+        self.closure = closure
+        self.params: list[Tensor] = [p for group in groups for p in group["params"]]
+        self._seen: tuple[list[Any], list[Tensor]] | None = None
+
+    def note(self) -> None:
+        """Note what the parameters and gradients are now."""
+        self._seen = self._look()
+
+    def _look(self) -> tuple[list[Any], list[Tensor]]:
+        versions: list[Any] = [(p._version, p.data_ptr()) for p in self.params]
+        versions += [(id(p.grad), getattr(p.grad, "_version", None)) for p in self.params]
+        parts = [local(p).detach().reshape(-1) for p in self.params]
+        return versions, [x[:: 1 + x.numel() // SAMPLES].clone() for x in parts]
+
+    def __call__(self) -> Any:
+        """Return the loss."""
+        seen, self._seen = self._seen, None
+        now = self._look()
+        is_same = seen is not None and seen[0] == now[0] and all(map(torch.equal, seen[1], now[1]))
+        return self.loss if is_same else self.closure()
 
 
 class Perturbed(ABC):
@@ -74,28 +93,28 @@ class Perturbed(ABC):
     _prefix: ClassVar[str] = PREFIX
     param_groups: list[dict[str, Any]]
     state: Any
-    _displaced: dict[int, Settings]  # of each group, at its last compiled step
 
     # Construction ------------------------------------------------------------------------------
 
     def _begin(self, keywords: dict[str, Any]) -> None:
         """Take the keywords up; if one is wrong, the groups are as they were."""
         number_partition()
-        strength = {name: keywords.pop(name, None) for name in ("strength", "steps")}
+        strength = {name: keywords.pop(name, None) for name in RECIPE}
         self._keywords = Keywords(**keywords)
         self._orbits: dict[Tensor, State] = {}
         self._rounding = rounding.Rounding()
         self._renew()
         before = [dict(group) for group in self.param_groups]
         try:
-            recipe = resolve_strength(self.param_groups, self._keywords, self._prefix, **strength)
-            for group in self.param_groups:
+            groups, prefix = self.param_groups, self._prefix
+            recipe = diagnostics.resolve_strength(groups, self._keywords, prefix, **strength)
+            for group in groups:
                 self._settle(group)
             settings = self._fit()
-            self._displaced = dict(enumerate(settings))
-            warn_if_silent(self.param_groups, self._prefix)
-            self._warn_of_same_noise(settings)
-            self._warn_if_large(settings, recipe)
+            diagnostics.warn_if_silent(groups, prefix)
+            others = [o for o in compiled.OPTIMIZERS.values() if isinstance(o, Perturbed)]
+            diagnostics.warn_if_same_noise(self, settings, others)
+            diagnostics.warn_if_large(groups, settings, prefix, recipe)
         except Exception:
             for group, old in zip(self.param_groups, before, strict=True):
                 group.clear()
@@ -105,22 +124,23 @@ class Perturbed(ABC):
     def _renew(self) -> None:
         """Set up what no copy keeps."""
         self._unshown: list[Tensor] = []  # parameters whose drivers `state` does not show yet
-        self._marks: dict[Tensor, Any] = {}  # by which an entry of `state` is known to be ours
+        # by the parameter's id, it and the ordinal by which an entry of `state` is ours
+        self._marks: dict[int, tuple[Tensor, Any]] = {}
         params = [p for group in self.param_groups for p in group["params"]]
         self._known = [weakref.ref(p) for p in params]  # at the last look
         self._names = {self._prefix + name for name in NAMES}
-        self._keys: dict[Tensor, tuple[int, int, int]] = {}  # seed, ordinal and their hash
-        self._displaced = {}
+        self._keys: dict[Tensor, tuple[int, int]] = {}  # seed, and its hash with the ordinal
+        self._batches: dict[int, Batch] = {}  # by group, as long as they fit
         self._rounded: set[int] = set()  # groups with float32 states of half parameters
         self._workspace: buckets.Workspace | None = None
         self._is_separable: bool | None = None  # whether tensors may be stepped one by one
         self._updates: dict[int, float | None] = {}  # of the inner step, by group
         self._measures = False  # whether the next step fills them
-        for name in STATE_HOOKS:  # an optimizer around another may never have made them
+        for name in checkpoint.HOOKS:  # an optimizer around another may never have made them
             if name not in self.__dict__:
                 setattr(self, name, OrderedDict())
         self._cache = SettingsCache(self._prefix)
-        self._number = traced.register(self)  # type: ignore[arg-type]
+        self._number = compiled.register(self)  # type: ignore[arg-type]
         self._patch_step_function()  # type: ignore[attr-defined]
 
     def _settle(self, group: dict[str, Any]) -> None:
@@ -157,41 +177,22 @@ class Perturbed(ABC):
             for p in self.param_groups.pop()["params"]:
                 self._orbits.pop(p, None)
             raise
-        self._warn_if_large(settings)
-
-    def _warn_if_large(self, settings: list[Settings], recipe: Container[int] = ()) -> None:
-        pairs = enumerate(zip(self.param_groups, settings, strict=True))
-        any(warn_if_large(k, *pair, self._prefix, k in recipe) for k, pair in pairs)
-
-    def _warn_of_same_noise(self, settings: list[Settings]) -> None:
-        """Warn if another optimizer that has not stepped yet gives other tensors the same noise."""
-        pairs = zip(self.param_groups, settings, strict=True)
-        mine = {self._key_of(p, s): p for g, s in pairs if s.is_perturbed for p in g["params"]}
-        others: list[Any] = list(traced.OPTIMIZERS.values())
-        for other in others:
-            if other is self or not isinstance(other, Perturbed) or other._has_stepped():
-                continue
-            if any(mine.get(key, p) is not p for p, (_, _, key) in other._keys.items()):
-                warnings.warn(SAME_NOISE, UserWarning, stacklevel=level_of_user())
-                return
-
-    def _has_stepped(self) -> bool:
-        steps = [state["step"] for state in self._orbits.values() if "step" in state]
-        with outside_modes():  # a fake tensor's value is not known
-            return any(int(step) for step in steps if type(step) is Tensor)
+        diagnostics.warn_if_large(self.param_groups, settings, self._prefix)
 
     # What must be there before a step --------------------------------------------------------
 
     @_disable_dynamo
     def _fit(self) -> list[Settings]:
         """Return the settings of all groups, and make the drivers that they need."""
-        entries.adopt(self, self._foreign())
+        self._batches = {}
+        checkpoint.adopt(self, self._foreign())
         for group in self.param_groups:
             if not self._names <= group.keys():  # it came past `add_param_group`, or lost some
                 self._settle(group)
         settings = [self._cache.of(k, group) for k, group in enumerate(self.param_groups)]
         every = [p for group in self.param_groups for p in group["params"]]
         for old, new in follow_replaced([known() for known in self._known], every, self._orbits):
+            self._marks.pop(id(old), None)
             values = self.state.pop(old, None)  # torch's state_dict fails on one in no group
             if values is not None and type(old) is type(new) and old.shape == new.shape:
                 self.state[new] = values
@@ -200,17 +201,17 @@ class Perturbed(ABC):
         self._cache.has_changed = False
         present = set(every)
         self._unshown = [p for p in self._orbits if p in present]
-        entries.hide(self, self._orbits.keys() - present)
-        entries.show(self, stepped=False)
+        checkpoint.hide(self, self._orbits.keys() - present)
+        checkpoint.show(self, stepped=False)
         return settings
 
     def _foreign(self) -> list[Tensor]:
         """Return the parameters for which somebody else wrote drivers into `state`."""
-        name, marks = self._prefix + "ordinal", self._marks
+        name, marks, unknown = self._prefix + "ordinal", self._marks, (None, None)
         return [
             p
             for p, values in self.state.items()
-            if isinstance(values, dict) and values.get(name) is not marks.get(p)
+            if isinstance(values, dict) and values.get(name) is not marks.get(id(p), unknown)[1]
         ]
 
     def _ready(self) -> list[Settings]:
@@ -219,15 +220,22 @@ class Perturbed(ABC):
         if self._foreign() or not all([self._names <= group.keys() for group in groups]):
             self._fit()
         settings = [self._cache.of(k, group) for k, group in enumerate(groups)]
-        pairs = list(zip(groups, settings, strict=True))
-        complete = [is_complete(group, each, self._orbits) for group, each in pairs]
-        if self._cache.has_changed or not all(complete):
+        must_fit = self._cache.has_changed
+        for number, (group, each) in enumerate(zip(groups, settings, strict=True)):
+            batch = self._batches.get(number)
+            if batch is None or not batch.fits(group["params"], each):
+                self._batches.pop(number, None)
+                must_fit |= not is_complete(group["params"], each, self._orbits)
+        if must_fit:
             self._fit()
-        for group, each in pairs:
+        for number, (group, each) in enumerate(zip(groups, settings, strict=True)):
             if each.is_perturbed:
                 check_learning_rate(group["lr"])
-                params = group["params"]
-                check_orbits(params, [self._orbits[p] for p in params], each)
+                if number not in self._batches:
+                    params, states = group["params"], [self._orbits[p] for p in group["params"]]
+                    check_orbits(params, states, each)
+                    batch = Batch([self._target(p, each) for p in params], each)
+                    self._batches[number] = batch.keep(params, states)
         return settings
 
     # The step ----------------------------------------------------------------------------------
@@ -239,11 +247,12 @@ class Perturbed(ABC):
         parameter is touched; an error of the inner step leaves the parameters perturbed.
         """
         if torch.compiler.is_compiling():
-            return traced.step(self, closure)
+            return compiled.step(self, closure)
         self._opt_called = True  # what a scheduler wants to know
         settings = self._ready()
         if closure is not None:
             closure = EvaluatedClosure(closure, self.param_groups)
+            settings = self._ready()  # it may have changed anything
         if closure is not None or args:
             args = (closure, *args)
         for group, each in zip(self.param_groups, settings, strict=True):
@@ -257,14 +266,14 @@ class Perturbed(ABC):
             if closure is not None:
                 closure.note()
             if self._measures:
-                loss, self._updates = inner_updates(self, *args, **kwargs)
+                loss, self._updates = diagnostics.inner_updates(self, *args, **kwargs)
             else:
                 loss, self._updates = self._inner_step(*args, **kwargs), {}
             self._measures = False
             for x, shift in waiting:
                 x.add_(shift)
         if self._unshown:
-            entries.show(self, stepped=True)
+            checkpoint.show(self, stepped=True)
         return loss
 
     def _inner_step(self, *args: Any, **kwargs: Any) -> Any:
@@ -281,32 +290,35 @@ class Perturbed(ABC):
         Where gradients have a graph, it may differentiate them again, at the x they belong to.
         """
         waiting: list[tuple[Tensor, Tensor]] = []
-        for group, each in zip(self.param_groups, settings, strict=True):
-            eta = float(group["lr"])
-            if each.is_perturbed and group["params"] and eta:  # at lr 0 the orbits wait
-                params = [p for p in group["params"] if p.grad is not None]
-                m = next_shared(self._orbits[group["params"][0]], each)
-                copies = {p: local(p).detach().clone() for p in params if p.grad.requires_grad}
-                displace([self._target(p, each, copies.get(p)) for p in params], each, eta, m)
-                self.count_steps(params)
-                waiting += [(local(p).detach(), x - local(p)) for p, x in copies.items()]
+        for number, (group, each) in enumerate(zip(self.param_groups, settings, strict=True)):
+            params, eta = group["params"], float(group["lr"])
+            if not (each.is_perturbed and params and eta):  # at lr 0 the orbits wait
+                continue
+            m = next_shared(self._orbits[params[0]], each)
+            gradients = [p.grad for p in params]
+            if not any([g is not None and g.requires_grad for g in gradients]):
+                self._batches[number].step([g is not None for g in gradients], eta, m)
+                continue
+            moved = [p for p in params if p.grad is not None]
+            copies = {p: local(p).detach().clone() for p in moved if p.grad.requires_grad}
+            displace([self._target(p, each, copies.get(p)) for p in moved], each, eta, m)
+            self.count_steps(moved)
+            waiting += [(local(p).detach(), x - local(p)) for p, x in copies.items()]
         return waiting
 
     def _target(self, p: Tensor, settings: Settings, x: Tensor | None = None) -> Target:
         """Return a parameter, or ``x`` that stands for it, as the displacement sees it."""
         state = self._orbits[p]
         orbits = {number: local(state[name]) for name, _, number in settings.orbits}
-        part, step = local(p) if x is None else x, state["step"].item()
-        return Target(part, place_of(p), self._key_of(p, settings), step, orbits)
+        part = local(p) if x is None else x
+        return Target(part, place_of(p), self._key_of(p, settings), state["step"], orbits)
 
     def _key_of(self, p: Tensor, settings: Settings) -> int:
         """Return the hash of (seed, ordinal)."""
-        known = self._keys.get(p)
-        ordinal = int(self._orbits[p]["ordinal"]) if known is None else known[1]
-        if known is None or known[0] != settings.seed:
-            known = (settings.seed, ordinal, make_key(settings.seed, ordinal))
-            self._keys[p] = known
-        return known[2]
+        known, seed = self._keys.get(p), settings.seed
+        if known is None or known[0] != seed:
+            known = self._keys[p] = (seed, make_key(seed, int(self._orbits[p]["ordinal"])))
+        return known[1]
 
     def count_steps(self, params: list[Tensor]) -> None:
         """Add 1 to the steps of some parameters."""
@@ -318,82 +330,27 @@ class Perturbed(ABC):
         """Take a step outside a compiler's graph: stochastic rounding replaces the parameters."""
         return Perturbed.step(self, closure)
 
-    @property
-    def _step_supports_amp_scaling(self) -> bool:
-        """False, whatever the inner class says: a scaler must unscale and skip before we move."""
-        return False
-
-    @_step_supports_amp_scaling.setter
-    def _step_supports_amp_scaling(self, value: bool) -> None:
-        del value  # the inner class sets it
+    # False, whatever the inner class sets: a scaler must unscale and skip before we move
+    _step_supports_amp_scaling = property(lambda self: False, lambda self, value: None)
 
     # Copies and checkpoints ----------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in ("_keywords", "_orbits", "_rounding")}
-        return {**self._inner.__getstate__(self), **own}
+        kept = {**self._inner.__getstate__(self), **own}
+        return {name: kept[name] for name in kept.keys() - {"_batches", "_known"}}  # addresses
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._inner.__setstate__(self, state)
         if "_orbits" in state:  # a copy or a pickle; torch's load comes here with less
             self._renew()
             # the copies in `state` are the drivers again: a compiled step does not look there
-            entries.adopt(self, self._foreign())
+            checkpoint.adopt(self, self._foreign())
             self._unshown = list(self._orbits)
-            entries.show(self, stepped=False)
+            checkpoint.show(self, stepped=False)
 
-    @contextmanager
-    def _without_hooks(self, *names: str) -> Iterator[list[list[Any]]]:
-        """Let the user's hooks of some kinds wait: they are to see the whole state dict."""
-        kept = [getattr(self, name) for name in names]
-        for name in names:
-            setattr(self, name, OrderedDict())
-        try:
-            yield [list(hooks.values()) for hooks in kept]
-        finally:
-            for name, hooks in zip(names, kept, strict=True):
-                setattr(self, name, hooks)
-
-    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Return the inner optimizer's state dict with the drivers in it, under the prefix."""
-        self._fit()
-        with self._without_hooks(STATE_HOOKS[1]) as (hooks,):
-            inner = self._inner.state_dict(self, *args, **kwargs)
-            packed = checkpoint.merge(inner, self.param_groups, self._orbits, self._prefix)
-        for hook in hooks:
-            packed = hook(self, packed) or packed
-        return packed
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load both states; the orbits keep their bits, and nothing changes if they do not fit.
-
-        A plain checkpoint of the inner optimizer loads too, and leaves the drivers as they are.
-        """
-        self._fit()
-        groups, prefix = self.param_groups, self._prefix
-        own_keywords = [{n: group[prefix + n] for n in NAMES} for group in groups]
-        given = checkpoint.as_mapping(state_dict)
-        before = self.state, self.param_groups
-        with self._without_hooks(*STATE_HOOKS[2:]) as (first, last):
-            for hook in first:
-                given = hook(self, given) or given
-            plain, own = checkpoint.split(given, prefix)
-            keywords, orbits = checkpoint.checked(own, groups, own_keywords)
-            try:
-                self._inner.load_state_dict(self, plain)
-                rounding.restore_dtypes(self, plain, keywords or own_keywords)
-            except Exception:
-                self.state, self.param_groups = before
-                raise
-            for group, values in zip(self.param_groups, keywords or own_keywords, strict=True):
-                group.update({prefix + name: value for name, value in values.items()})
-            if orbits is not None:
-                self._orbits, self._keys = orbits, {}
-            self._rounded = set()
-            self._unshown = list(self._orbits)
-            entries.show(self, stepped=False)
-        for hook in last:
-            hook(self)
+    state_dict = checkpoint.save
+    load_state_dict = checkpoint.load
 
 
 Perturbed.step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]  # no scheduler wraps ours

@@ -8,9 +8,16 @@ from typing import Any, Never
 from torch import Tensor
 from torch.optim import SGD
 
-from mpgd.optim.groups import SGD_KEYWORDS
-from mpgd.optim.perturbed import KEYWORDS, install
-from mpgd.optim.settings import DEFAULTS, NoiseLike, Pair, Seed, refuse_unknown
+from mpgd.optim.perturbed import install
+from mpgd.optim.settings import (
+    DEFAULTS,
+    KEYWORDS,
+    SGD_KEYWORDS,
+    NoiseLike,
+    Pair,
+    Seed,
+    refuse_unknown,
+)
 
 
 @install

@@ -10,23 +10,31 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from functools import reduce
 from importlib import import_module
 from typing import Any, Final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from mpgd.noise.half_rounding import is_half
 from mpgd.optim import rounding
 from mpgd.optim.distributed import refuse_gradients
 from mpgd.optim.mechanism import Perturbed
-from mpgd.optim.settings import NAMES, Keywords, Seed, refuse_unknown
+from mpgd.optim.settings import (
+    KEYWORDS,
+    NAMES,
+    PREFIX,
+    RECIPE,
+    SGD_KEYWORDS,
+    Keywords,
+    Seed,
+    refuse_unknown,
+)
 
-BEGINNING: Final = "Perturbed"  # of the names of made classes
-RECIPE: Final = ("strength", "steps")
-KEYWORDS: Final = (*RECIPE, *NAMES)
+CLASS_PREFIX: Final = "Perturbed"  # as in PerturbedAdamW
 CLASSES: Final[dict[type, type]] = {}  # inner class: the subclass that `perturbed` made
 
 
@@ -50,34 +58,33 @@ def perturbed(inner: type[Optimizer], /) -> Any:
         raise TypeError(f"inner must be a class of torch optimizers, got {inner!r}")
     if issubclass(inner, Perturbed):
         raise ValueError(f"inner is {inner.__name__}, which is perturbed already")
-    theirs = inspect.signature(inner).parameters
+    parameter, theirs = inspect.Parameter, inspect.signature(inner).parameters
     mine = [name for name in KEYWORDS if name not in theirs]
-    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in theirs.values())
+    takes_any = any(p.kind is parameter.VAR_KEYWORD for p in theirs.values())
 
     def start(
         self: Any, *given: Any, perturbation: dict[str, Any] | None = None, **keywords: Any
     ) -> None:
-        own = {name: keywords.pop(name) for name in mine if name in keywords}
-        refuse_unknown(perturbation or {}, KEYWORDS)
+        own, more = {n: keywords.pop(n) for n in mine if n in keywords}, perturbation or {}
+        refuse_unknown(more, KEYWORDS)
         if not takes_any:
             refuse_unknown(keywords, (*theirs, *mine, "perturbation"), what=type(self).__name__)
-        if twice := own.keys() & (perturbation or {}).keys():
+        if twice := own.keys() & more.keys():
             raise TypeError(f"{sorted(twice)} are given twice")
         inner.__init__(self, *given, **keywords)
-        self._begin(own | (perturbation or {}))
+        self._begin(own | more)
 
-    parameter = inspect.Parameter
+    # what clients read keywords from
     variable = (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-    listed = [p.replace(annotation=parameter.empty) for p in theirs.values()]
-    listed = [p for p in listed if p.kind not in variable]
-    defaults = vars(Keywords()) | dict.fromkeys(RECIPE)
-    listed += [parameter(n, parameter.KEYWORD_ONLY, default=defaults[n]) for n in mine]
-    listed += [parameter("perturbation", parameter.KEYWORD_ONLY, default=None)]
-    own = [parameter("self", parameter.POSITIONAL_ONLY), *listed]
-    start.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
+    listed = [parameter("self", parameter.POSITIONAL_ONLY)]
+    listed += [p.replace(annotation=p.empty) for p in theirs.values() if p.kind not in variable]
+    defaults = vars(Keywords()) | dict.fromkeys((*RECIPE, "perturbation"))
+    for name in (*mine, "perturbation"):
+        listed.append(parameter(name, parameter.KEYWORD_ONLY, default=defaults[name]))
+    start.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
     is_torchs = inner.__module__.startswith("torch.optim.")
     place = "" if is_torchs else "@" + inner.__module__
-    where = f"{BEGINNING}{inner.__qualname__}{place}".replace(".", "/")  # what pickles look up
+    where = f"{CLASS_PREFIX}{inner.__qualname__}{place}".replace(".", "/")  # what pickles look up
     members: dict[str, Any] = {
         "__init__": start,
         "_bare": staticmethod(inspect.unwrap(inner.step)) if is_torchs else None,
@@ -86,7 +93,7 @@ def perturbed(inner: type[Optimizer], /) -> Any:
         "__doc__": f"`{inner.__name__}` whose parameters are perturbed before each step.",
     }
     metaclass: Any = type(inner)
-    made = install(metaclass(BEGINNING + inner.__name__, (inner,), members))
+    made = install(metaclass(CLASS_PREFIX + inner.__name__, (inner,), members))
     return CLASSES.setdefault(inner, made)
 
 
@@ -106,9 +113,9 @@ def find_class(name: str) -> Any:
 
     In pickles, ``"PerturbedLion@package/module"`` is that of another library's.
     """
-    kind, _, place = name.removeprefix(BEGINNING).partition("@")
+    kind, _, place = name.removeprefix(CLASS_PREFIX).partition("@")
     inner: Any = None
-    if name.startswith(BEGINNING):
+    if name.startswith(CLASS_PREFIX):
         home: Any = import_module(place.replace("/", ".")) if place else torch.optim
         inner = reduce(lambda found, part: getattr(found, part, None), kind.split("/"), home)
     if not isinstance(inner, type) or inner is Optimizer:
@@ -183,11 +190,10 @@ def stochastic_rounding(
     """Round the steps of bfloat16 and float16 parameters stochastically: no small step is lost.
 
     The same object, of a subclass of its class, as with `mpgd.perturb`. Its own step works on
-    float32 stand-ins of the parameters, a bucket of about a million elements at a time, which are
-    then rounded into the parameters. The chance is a function of (seed, parameter, element, step),
-    so the bits depend neither on the bucket's size nor on the sharding, and resume from
-    `state_dict`. Parameters in full precision are stepped as ever. An optimizer that couples
-    tensors is stepped whole, and a warning says so.
+    float32 stand-ins of about a million elements at a time, which are then rounded into the
+    parameters. The chance is a function of (seed, parameter, element, step), so the bits do not
+    depend on the sharding, and resume from `state_dict`. Parameters in full precision are stepped
+    as ever. An optimizer that couples tensors is stepped whole, and a warning says so.
 
     Args:
         optimizer: any torch optimizer; one that is perturbed keeps its noise and its seed.
@@ -265,3 +271,53 @@ def step_in_backward(optimizer: Any) -> list[Any]:
 
     params = [p for group in made.param_groups for p in group["params"]]
     return [p.register_post_accumulate_grad_hook(take_step) for p in params if p.requires_grad]
+
+
+def param_groups(
+    model: nn.Module,
+    perturb: Callable[[str, Tensor], bool] | str = "all",
+    *,
+    wrapped: bool = False,
+    **settings: Any,
+) -> list[dict[str, Any]]:
+    """Return two groups: the parameters to perturb, with ``settings``, and the rest, plain.
+
+    Args:
+        model: whose parameters.
+        perturb: a function of (name, parameter), or ``"all"``, ``"first"`` (the first module
+            with parameters of its own, the input layer), ``"matrices"`` (no biases and norms:
+            parameters of at least two dimensions).
+        wrapped: whether the groups are for `mpgd.perturb` or `mpgd.perturbed`, whose settings have
+            the prefix ``perturbation.``.
+        settings: of the perturbed group, such as ``mu`` and ``sigma``.
+
+    Examples:
+        >>> model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
+        >>> groups = param_groups(model, perturb="first", mu=0.03, sigma=0.01)
+        >>> [len(group["params"]) for group in groups], groups[1]["mu"]
+        ([2, 2], 0.0)
+    """
+    prefix = PREFIX if wrapped else ""
+    refuse_unknown(settings, NAMES if wrapped else ("lr", *NAMES, *SGD_KEYWORDS), prefix)
+    owners = [m for m in model.modules() if any(True for _ in m.parameters(recurse=False))]
+    first = {id(p) for owner in owners[:1] for p in owner.parameters(recurse=False)}
+    choices: dict[Any, Callable[[str, Tensor], bool]] = {
+        "all": lambda name, p: True,
+        "matrices": lambda name, p: p.dim() >= 2,
+        "first": lambda name, p: id(p) in first,
+    }
+    if not callable(perturb) and perturb not in choices:
+        raise ValueError(
+            f"perturb must be a function or one of 'all', 'first', 'matrices', got {perturb!r}"
+        )
+    chosen = perturb if callable(perturb) else choices[perturb]
+    named = list(model.named_parameters())
+    is_inside = [bool(chosen(name, p)) for name, p in named]
+    if not any(is_inside):
+        raise ValueError(f"perturb chose none of {[name for name, _ in named]}")
+    groups: list[dict[str, Any]] = []
+    plain = {"mu": 0.0, "sigma": 0.0, "force": None, "decay": None}
+    for which, own in ((True, settings), (False, plain)):
+        params = [pair for pair, is_in in zip(named, is_inside, strict=True) if is_in is which]
+        groups.append({"params": params} | {prefix + name: own[name] for name in own})
+    return groups if groups[1]["params"] else groups[:1]

@@ -1,9 +1,8 @@
 """The keywords of a perturbation, and the frozen value that a group's keywords become.
 
-The keywords live in an optimizer's parameter groups, because those are what schedulers change and
-what `state_dict`, `deepcopy` and `pickle` keep. Around another optimizer they have a prefix there,
-so that they never meet a setting of the same name. A step reads none of them: it works with a
-`Settings`, made from a group once, and again only when somebody changed the group.
+The keywords live in an optimizer's parameter groups: schedulers change them there, and copies and
+state dicts keep them. Around another optimizer they have a prefix, so that they never meet a
+setting of the same name. A step works with a `Settings`, made again only when a group has changed.
 """
 
 from __future__ import annotations
@@ -43,6 +42,12 @@ PREFIX: Final = "perturbation."  # of our names in the groups and states of anot
 ROUNDINGS: Final = ("nearest", "stochastic")
 ORBITS: Final = ("multiplicative", "additive")
 TWIN: Final = 2  # drivers 0 and 1 have 2 and 3 as twins
+SIZES: Final = ("mu", "sigma", "decay", "force")
+RECIPE: Final = ("strength", "steps")
+SGD_KEYWORDS: Final = (
+    *("momentum", "dampening", "weight_decay", "nesterov"),
+    *("maximize", "foreach", "fused"),
+)
 
 
 @dataclass(frozen=True)
@@ -66,43 +71,32 @@ class Keywords:
 
 DEFAULTS: Final = Keywords()
 NAMES: Final = tuple(field.name for field in fields(Keywords))
+KEYWORDS: Final = (*RECIPE, *NAMES)
 
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """What a step needs to know about a group.
+    """What a step needs to know about a group; pairs are (multiplicative, additive)."""
 
-    Attributes:
-        mu: the size of the multiplicative perturbation, or decay / c0.
-        sigma: the size of the additive one, or force / c0.
-        noises: the multiplicative and the additive noise.
-        exponents: the powers of eta in front of them.
-        twins: whether each noise is the difference of two independent ones.
-        shared: whether one scalar driver multiplies all coordinates.
-        start: the first step that is perturbed.
-        stop: the first step that is not any more.
-        seed: of the noise; with a stream, the hash of both.
-        drivers: what the kernels know of the noises; None for one they do not know.
-        engine: the engine that was asked for; ``"torch"`` if kernels do not know a noise in use.
-        orbits: (name, which noise, driver number) of every orbit that a parameter holds.
-        tables: identifies the tables that the noises come from; None where there are none.
-        rounds: whether half types are rounded stochastically.
-    """
-
-    mu: float
-    sigma: float
+    mu: float  # or decay / c0
+    sigma: float  # or force / c0
     noises: tuple[Noise, Noise]
-    exponents: tuple[float, float]
-    twins: bool
-    shared: bool
+    exponents: tuple[float, float]  # the powers of eta in front of them
+    twins: bool  # each noise is the difference of two independent ones
+    shared: bool  # one scalar driver multiplies all coordinates
     start: int
     stop: int | None
-    seed: int
-    drivers: tuple[Driver | None, Driver | None]
-    engine: str | None
-    orbits: tuple[tuple[str, int, int], ...]
-    tables: int | None
-    rounds: bool
+    seed: int  # with a stream, the hash of both
+    drivers: tuple[Driver | None, Driver | None]  # None for a noise that the kernels do not know
+    engine: str | None  # "torch" if kernels do not know a noise in use
+    orbits: tuple[tuple[str, int, int], ...]  # of a parameter: (name, which noise, driver number)
+    tables: int | None  # the fingerprint of the noises' tables, if there are some
+    rounds: bool  # half types are rounded stochastically
+
+    @property
+    def sizes(self) -> tuple[float, float]:
+        """Mu and sigma."""
+        return self.mu, self.sigma
 
     @property
     def is_perturbed(self) -> bool:
@@ -118,11 +112,6 @@ class Settings:
         return self.start <= step and (self.stop is None or step < self.stop)
 
     @property
-    def sizes(self) -> tuple[float, float]:
-        """Mu and sigma."""
-        return self.mu, self.sigma
-
-    @property
     def shared_orbits(self) -> tuple[tuple[str, int], ...]:
         """(name, driver number) of the orbits that a group's first parameter stores for all."""
         if not (self.shared and self.noises[0].has_orbit):
@@ -131,17 +120,10 @@ class Settings:
 
 
 class SettingsCache:
-    """The settings of each group, made again only when somebody changed the group.
-
-    Args:
-        prefix: of the keywords' names in the groups.
-
-    Attributes:
-        has_changed: whether settings were made since somebody last set it to False.
-    """
+    """The settings of each group, made again only when somebody changed the group."""
 
     def __init__(self, prefix: str) -> None:
-        self.has_changed = True
+        self.has_changed = True  # since somebody last set it to False
         self._names = [prefix + name for name in NAMES]
         self._made: dict[int, tuple[list[Any], Settings]] = {}
 
@@ -160,41 +142,33 @@ class SettingsCache:
 def make_settings(group: Mapping[str, Any]) -> Settings:
     """Return the settings of a group; an error names the keyword, the rule and the value."""
     plain = check_keywords(group)
-    noises = make_noises(plain)
-    drivers = (_driver(noises[0]), _driver(noises[1]))
-    exponents = (noises[0].exponent, noises[1].exponent)
-    (mu, sigma), exponents = effective_sizes(plain, noises, exponents)
-    shared = bool(mu) and getattr(noises[0], "shared", False)
-    twins = plain["symmetric"]
-    known = all(d or not size for d, size in zip(drivers, (mu, sigma), strict=True))
+    noises, twins, seed = make_noises(plain), plain["symmetric"], plain["seed"]
+    found = [getattr(noise, "driver", None) for noise in noises]
+    m, n = (driver if isinstance(driver, Driver) else None for driver in found)
+    sizes, exponents = effective_sizes(plain, noises, (noises[0].exponent, noises[1].exponent))
+    shared = bool(sizes[0]) and getattr(noises[0], "shared", False)
+    used = (sizes[0] and not shared, sizes[1])
+    orbits = [(ORBITS[k], k, k) for k in (0, 1) if used[k] and noises[k].has_orbit]
+    if twins:
+        orbits += [(f"{name}_twin", k, k + TWIN) for name, k, _ in orbits]
+    tables = [driver.fingerprint if driver else 0 for driver in (m, n)]
+    are_known = bool(m or n) and bool(m or not sizes[0]) and bool(n or not sizes[1])
     return Settings(
-        mu=mu,
-        sigma=sigma,
+        mu=sizes[0],
+        sigma=sizes[1],
         noises=noises,
         exponents=exponents,
         twins=twins,
         shared=shared,
         start=plain["start"],
         stop=plain["stop"],
-        seed=seed_of(*plain["seed"]) if isinstance(plain["seed"], tuple) else plain["seed"],
-        drivers=drivers,
-        engine=plain["engine"] if any(drivers) and known else "torch",
-        orbits=_orbits((bool(mu) and not shared, bool(sigma)), noises, twins),
-        tables=_fingerprint(drivers),
+        seed=seed_of(*seed) if isinstance(seed, tuple) else seed,
+        drivers=(m, n),
+        engine=plain["engine"] if are_known else "torch",
+        orbits=tuple(orbits),
+        tables=make_key(*tables) if any(tables) else None,
         rounds=plain["rounding"] == "stochastic",
     )
-
-
-def keywords_in(group: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keywords of a perturbation that a group holds, under their prefix or without it.
-
-    Examples:
-        >>> keywords_in({"sigma": 9.0, "perturbation.sigma": 0.1})["sigma"]
-        0.1
-    """
-    own = {name.removeprefix(PREFIX): v for name, v in group.items() if name.startswith(PREFIX)}
-    plain = own or {name: group[name] for name in NAMES if name in group}
-    return {**vars(DEFAULTS), **plain}
 
 
 def check_keywords(group: Mapping[str, Any]) -> dict[str, Any]:
@@ -204,10 +178,9 @@ def check_keywords(group: Mapping[str, Any]) -> dict[str, Any]:
     check_flag("symmetric", own["symmetric"])
     check_engine(own["engine"])
     start, stop = check_integer("start", own["start"], 0), own["stop"]
-    if stop is not None:
-        stop = check_integer("stop", stop, 0)
-        if stop < start:
-            raise ValueError(f"stop must not come before start, which is {start}, got {stop}")
+    stop = None if stop is None else check_integer("stop", stop, 0)
+    if stop is not None and stop < start:
+        raise ValueError(f"stop must not come before start, which is {start}, got {stop}")
     plain = own | {
         "mu": check_nonnegative("mu", own["mu"]),
         "sigma": check_finite("sigma", own["sigma"]),
@@ -241,12 +214,7 @@ def check_noise(own: Mapping[str, Any]) -> NoiseLike:
 
 
 def check_seed_or_stream(seed: Any) -> Seed:
-    """Return a seed: a number, or a number and the name of a stream.
-
-    Examples:
-        >>> check_seed_or_stream((0, "critic"))
-        (0, 'critic')
-    """
+    """Return a seed: a number, or a number and the name of a stream."""
     if not isinstance(seed, (tuple, list)):
         return check_seed(seed)
     if len(seed) != 2:
@@ -259,33 +227,34 @@ def check_seed_or_stream(seed: Any) -> Seed:
 
 def pair(name: str, value: Any) -> tuple[Any, Any]:
     """Return a value as a pair of it, and a pair (multiplicative, additive) as it is."""
-    if isinstance(value, (tuple, list)):
-        if len(value) != 2:
-            raise ValueError(
-                f"{name} must be one value or a pair (multiplicative, additive), got {value!r}"
-            )
-        return value[0], value[1]
-    return value, value
+    if not isinstance(value, (tuple, list)):
+        return value, value
+    if len(value) != 2:
+        raise ValueError(
+            f"{name} must be one value or a pair (multiplicative, additive), got {value!r}"
+        )
+    return value[0], value[1]
+
+
+def _checked_pair(name: str, value: Any, check: Callable[[object], float]) -> Any:
+    first, second = map(check, pair(name, value))
+    return (first, second) if isinstance(value, (tuple, list)) else first
 
 
 def check_learning_rate(lr: Any) -> float | Tensor:
     """Return ``lr``, a non-negative number or a tensor of one."""
-    if isinstance(lr, Tensor):
-        if lr.numel() != 1:
-            raise ValueError(f"lr must have one element, got a tensor of shape {tuple(lr.shape)}")
-        check_nonnegative("lr", float(lr))
-        return lr
     if type(lr) is float and 0.0 <= lr < math.inf:  # the usual case, looked at in every step
         return lr
-    return check_nonnegative("lr", lr)
+    if isinstance(lr, Tensor) and lr.numel() != 1:
+        raise ValueError(f"lr must have one element, got a tensor of shape {tuple(lr.shape)}")
+    number = check_nonnegative("lr", float(lr) if isinstance(lr, Tensor) else lr)
+    return lr if isinstance(lr, Tensor) else number
 
 
 def refuse_unknown(
     names: Iterable[str], known: Iterable[str], prefix: str = "", what: str = "the perturbation"
 ) -> None:
     """Raise on a name that ``what`` does not have as a keyword, with the nearest one that it has.
-
-    A keyword of the noise is named as such.
 
     Examples:
         >>> refuse_unknown(["sigm"], NAMES)
@@ -303,11 +272,6 @@ def refuse_unknown(
             raise TypeError(f"{what} has no keyword {prefix + name!r}; {hint}")
 
 
-def _checked_pair(name: str, value: Any, check: Callable[[object], float]) -> Any:
-    first, second = (check(number) for number in pair(name, value))
-    return (first, second) if isinstance(value, (tuple, list)) else first
-
-
 def make_noises(plain: Mapping[str, Any]) -> tuple[Noise, Noise]:
     """Return the multiplicative and the additive noise that keywords ask for."""
     if plain["noise"] is not None:
@@ -318,23 +282,3 @@ def make_noises(plain: Mapping[str, Any]) -> tuple[Noise, Noise]:
         ChaoticNoise(gamma, beta, engine=engine) for gamma, beta in zip(gammas, betas, strict=True)
     )
     return first, second
-
-
-def _driver(noise: Noise) -> Driver | None:
-    """Return what the kernels know of a noise; None for one without a `Driver` as ``driver``."""
-    driver = getattr(noise, "driver", None)
-    return driver if isinstance(driver, Driver) else None
-
-
-def _fingerprint(drivers: tuple[Driver | None, Driver | None]) -> int | None:
-    """Return what identifies the tables that the noises' bits come from."""
-    parts = [d.fingerprint if d else 0 for d in drivers]
-    return make_key(*parts) if any(parts) else None
-
-
-def _orbits(
-    used: tuple[bool, bool], noises: tuple[Noise, Noise], twins: bool
-) -> tuple[tuple[str, int, int], ...]:
-    own = [(ORBITS[k], k, k) for k in (0, 1) if used[k] and noises[k].has_orbit]
-    again = [(f"{name}_twin", k, k + TWIN) for name, k, _ in own]
-    return tuple(own + (again if twins else []))

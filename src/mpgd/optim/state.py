@@ -11,8 +11,7 @@ With a shared multiplicative driver, the first parameter of the group stores tha
 its own step. Independent noises have no orbit.
 
 Everything random follows from (seed, ordinal, driver number, element, step), and the seed stands
-in the group. So an orbit may be cut into shards or moved to another device without a change of its
-bits, and a changed seed changes all numbers that are drawn from then on. What would change the
+in the group. So an orbit may be cut into shards or moved to another device. What would change its
 bits: another ordinal, another order of the driver numbers (0 and 1, their twins 2 and 3, rounding
 4), or a local index in the place of the whole tensor's.
 """
@@ -27,7 +26,6 @@ import torch
 from torch import Tensor
 
 from mpgd.noise.counter_hash import make_key
-from mpgd.noise.driver import Driver
 from mpgd.noise.engines import check_integers, kernel_for
 from mpgd.noise.phased import PhasedNoise
 from mpgd.noise.word import MAGNITUDE, NEGATIVE
@@ -35,8 +33,7 @@ from mpgd.optim.distributed import Place, is_sharded, like, local, ordinals_of, 
 from mpgd.optim.settings import ORBITS, Settings
 
 State = MutableMapping[str, Any]
-Group = MutableMapping[str, Any]
-Groups = Sequence[tuple[Group, Settings]]
+Groups = Sequence[tuple[MutableMapping[str, Any], Settings]]
 
 SHARED: Final = 2**40  # the ordinal of shared scalar drivers
 PART: Final = 1 << 16  # elements that start in one call
@@ -60,15 +57,16 @@ def needed_entries(settings: Settings, is_first: bool) -> list[str]:
     return names
 
 
-def is_complete(group: Group, settings: Settings, states: MutableMapping[Tensor, State]) -> bool:
+def is_complete(
+    params: Sequence[Tensor], settings: Settings, states: Mapping[Tensor, State]
+) -> bool:
     """Return whether every parameter of a group has the entries that the settings ask for."""
-    first, others = needed_entries(settings, True), needed_entries(settings, False)
-    for place, p in enumerate(group["params"]):
-        if settings.is_perturbed or settings.needs_state(local(p).dtype):
-            state = states.get(p, {})
-            if any([name not in state for name in (others if place else first)]):
-                return False
-    return True
+    first, others = (set(needed_entries(settings, is_first)) for is_first in (True, False))
+    return all(
+        (others if place else first) <= states.get(p, {}).keys()
+        for place, p in enumerate(params)
+        if settings.needs_state(local(p).dtype)
+    )
 
 
 def check_orbits(params: Sequence[Tensor], states: Sequence[State], settings: Settings) -> None:
@@ -80,19 +78,17 @@ def check_orbits(params: Sequence[Tensor], states: Sequence[State], settings: Se
     for p, state in zip(params, states, strict=True):
         x = local(p)
         for name, which, _ in settings.orbits:
-            words = local(state[name])
+            words, what = local(state[name]), f"{name} of a parameter of shape {tuple(x.shape)}"
             is_word = words.dtype == torch.int32 or settings.drivers[which] is None
             fits = words.shape == x.shape and words.get_device() == x.get_device()
             if not (is_word and fits and words.is_contiguous()):
                 raise RuntimeError(
-                    f"{name} of a parameter of shape {tuple(x.shape)} must be a contiguous tensor "
-                    f"of that shape on {x.device}, int32 for chaotic noise, got {words.dtype} of "
-                    f"shape {tuple(words.shape)} with strides {words.stride()} on {words.device}"
+                    f"{what} must be a contiguous tensor of that shape on {x.device}, int32 for "
+                    f"chaotic noise, got {words.dtype} of shape {tuple(words.shape)} with strides "
+                    f"{words.stride()} on {words.device}"
                 )
             if words.numel() and not words.data_ptr():
-                raise RuntimeError(
-                    f"{name} of a parameter of shape {tuple(x.shape)} has no memory any more"
-                )
+                raise RuntimeError(f"{what} has no memory any more")
 
 
 @torch.inference_mode(False)  # a step outside must be able to change what is made inside
@@ -126,54 +122,39 @@ def ensure_states(groups: Groups, states: MutableMapping[Tensor, State]) -> None
             cut_phases(states.get(p, {}), settings)
 
 
-class PendingParameter(NamedTuple):
-    """A parameter that needs a state, and what the state follows from."""
-
-    parameter: Tensor
-    state: State
-    settings: Settings
-    ordinal: int
-
-
-class OrbitPart(NamedTuple):
-    """At most PART words of an orbit that starts.
-
-    Attributes:
-        noise: of the orbit.
-        words: where they are written.
-        place: of the whole orbit, and
-        first: the number of the first word in it.
-        key: of the orbit's elements.
-    """
-
-    noise: PhasedNoise
-    words: Tensor
-    place: Place
-    first: int
-    key: int
-
-
-def _pending(groups: Groups, states: MutableMapping[Tensor, State]) -> Iterator[PendingParameter]:
-    """Yield the parameters that need a state; one that has an ordinal keeps it."""
+def _pending(
+    groups: Groups, states: MutableMapping[Tensor, State]
+) -> Iterator[tuple[Tensor, State, Settings, int]]:
+    """Yield the parameters that need a state, with it and an ordinal; one that has one keeps it."""
     every = [p for group, _ in groups for p in group["params"]]
     # an unperturbed parameter counts too: it may be perturbed later
     if not any(settings.is_perturbed or settings.rounds for _, settings in groups):
         return
     own = {p: int(state["ordinal"]) for p, state in states.items() if "ordinal" in state}
     taken = set(own.values())  # those of groups that were taken out too, which may come back
-    ordinals = dict(zip(every, ordinals_of(every), strict=True))
+    ordinals = dict(zip(every, ordinals_of(every), strict=True)) | own
     for group, settings in groups:
         for p in group["params"]:
             if not settings.needs_state(local(p).dtype):
                 continue
-            ordinal = own[p] if p in own else ordinals[p]
+            ordinal = ordinals[p]
             if p not in own and ordinal in taken:  # a group was taken out, and others moved up
                 ordinal = max(max(taken), len(every)) + 1
             taken.add(ordinal)
-            yield PendingParameter(p, states.setdefault(p, {}), settings, ordinal)
+            yield p, states.setdefault(p, {}), settings, ordinal
 
 
-def _start_orbits(pending: Sequence[PendingParameter]) -> None:
+class OrbitPart(NamedTuple):
+    """At most PART words of an orbit that starts, from word number ``first`` on."""
+
+    noise: PhasedNoise
+    words: Tensor
+    place: Place  # of the whole orbit
+    first: int
+    key: int
+
+
+def _start_orbits(pending: Sequence[tuple[Tensor, State, Settings, int]]) -> None:
     """Start the orbits that are missing; many small ones of one noise together, which is faster."""
     started: list[tuple[State, str, Tensor]] = []
     batch: list[OrbitPart] = []
@@ -195,18 +176,19 @@ def _start_orbits(pending: Sequence[PendingParameter]) -> None:
             for k, part in enumerate(torch.split(words.view(-1), PART)):
                 is_alike = all(b.noise == noise and b.words.device == p.device for b in batch[:1])
                 size = part.numel() + sum([each.words.numel() for each in batch])
-                if batch and not (is_alike and size <= PART):
+                if not (is_alike and size <= PART):
                     _start_batch(batch)
                     batch = []
                 batch.append(OrbitPart(noise, part, place, k * PART, key))
-    if batch:
-        _start_batch(batch)
+    _start_batch(batch)
     for state, name, words in started:
         state[name] = words
 
 
 def _start_batch(batch: Sequence[OrbitPart]) -> None:
     """Write the first words of parts of orbits, of one noise on one device."""
+    if not batch:
+        return
     device = batch[0].words.device
     check_integers(device)
     sizes = [part.words.numel() for part in batch]
@@ -225,7 +207,7 @@ def _start_batch(batch: Sequence[OrbitPart]) -> None:
 def cut_phases(state: State, settings: Settings) -> None:
     """Cut phases that are longer than the settings allow, as the end of a phase would have."""
     for name in (*ELEMENTS, *SCALARS):
-        driver: Driver | None = settings.drivers[int(name.startswith(ORBITS[1]))]
+        driver = settings.drivers[int(name.startswith(ORBITS[1]))]
         word = state.get(name)
         if word is not None and driver is not None and driver.is_cut:
             words = local(word)
@@ -240,18 +222,14 @@ def _start_shared(state: State, settings: Settings, others: Sequence[State]) -> 
 
     A group that joins later continues the orbit that the optimizer's other groups are on.
     """
-    numbers = dict(settings.shared_orbits)
-    for name in ("shared_step", *numbers):
-        if name not in state:
-            known = [other[name] for other in others if name in other]
-            state[name] = known[0].clone() if known else _first(settings, numbers.get(name))
-
-
-def _first(settings: Settings, number: int | None) -> Tensor:
-    if number is None:
-        return int_scalar(0)
     noise = settings.noises[0]
-    return noise.init((), settings.seed, "cpu", tensor_id=SHARED, driver_id=number).word
+    firsts = {"shared_step": int_scalar(0)}
+    for name, number in settings.shared_orbits:
+        start = noise.init((), settings.seed, "cpu", tensor_id=SHARED, driver_id=number)
+        firsts[name] = start.word
+    for name, first in firsts.items():
+        known = [other[name].clone() for other in others if name in other]
+        state.setdefault(name, known[0] if known else first)
 
 
 @torch.inference_mode(False)  # as the states that are made
@@ -268,8 +246,7 @@ def exact_copies(values: Mapping[str, Any], p: Tensor) -> dict[str, Any]:
     return copies
 
 
-# Parameters that somebody replaced. FSDP2 through accelerate, among others, puts new tensors into
-# `param_groups` after the optimizer was made. ----------------------------------------------------
+# Parameters that somebody replaced, as FSDP2 through accelerate does ------------------------------
 
 
 def follow_replaced(
@@ -277,13 +254,9 @@ def follow_replaced(
 ) -> list[tuple[Tensor, Tensor]]:
     """Give the states of parameters that are gone to new ones at their places; return the pairs.
 
-    One that was taken out with its group, so that nothing is at its place, keeps its state: the
-    group may be added again.
-
-    Args:
-        known: the parameters that were there before, in order; None for one that is no more.
-        every: those that are there now.
-        states: by parameter.
+    ``known`` were there before, None for one that is no more; ``every`` are there now. One that was
+    taken out with its group, so that nothing is at its place, keeps its state: the group may be
+    added again.
     """
     before, present = set(map(id, known)), set(map(id, every))
     pairs = []
@@ -292,18 +265,17 @@ def follow_replaced(
             continue
         pairs.append((old, p))
         state = states.pop(old, None)
-        if state and old.shape == p.shape:
-            moved = _transferred(state, old, p)
-            if moved is not None:
-                states[p] = moved
+        moved = _transferred(state, old, p) if state and old.shape == p.shape else None
+        if moved is not None:
+            states[p] = moved
     return pairs
 
 
-def _transferred(state: State, old: Tensor, new: Tensor) -> State | None:
+def _transferred(state: State, old: Any, new: Any) -> State | None:
     """Return the state of ``old`` for ``new``; None if its orbits cannot be cut to fit."""
     if is_sharded(old):
-        same = is_sharded(new) and _sharding(old) == _sharding(new)
-        return dict(state) if same else None
+        is_same = is_sharded(new) and old.device_mesh == new.device_mesh
+        return dict(state) if is_same and old.placements == new.placements else None
     place, device = place_of(new), new.device
     cut = dict(state)
     for name in ELEMENTS:
@@ -312,7 +284,3 @@ def _transferred(state: State, old: Tensor, new: Tensor) -> State | None:
             part = words[place.part_index(device, slice(0, math.prod(place.shape)))]
             cut[name] = like(new, part.reshape(place.shape))
     return cut
-
-
-def _sharding(parameter: Any) -> tuple[Any, ...]:
-    return parameter.device_mesh, tuple(parameter.placements)

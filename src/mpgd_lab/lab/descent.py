@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mpgd.optim.update import descended, strengths, term
+from mpgd.optim.displacement.reference import descended, strengths, term
 from mpgd.theory.phases.laminar import Levels, levels
 from mpgd_lab.batched_training import iterate_steps
 from mpgd_lab.lab.landscapes import FAR, GONE, LANDSCAPES, Landscape

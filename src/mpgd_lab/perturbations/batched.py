@@ -32,7 +32,7 @@ from mpgd.noise import ChaoticNoise, ColouredNoise, GaussianNoise, NoiseState, S
 from mpgd.noise.counter_hash import make_key, step_key_tensor
 from mpgd.noise.engines import cpu, tensor, use_cpu_kernels
 from mpgd.noise.phased import PhasedNoise
-from mpgd.optim.update import strengths, term
+from mpgd.optim.displacement.reference import strengths, term
 from mpgd.parameters import check_choice
 from mpgd_lab.nets.layout import Layout
 from mpgd_lab.perturbations.released import SwitchedNoise, released_gaussian

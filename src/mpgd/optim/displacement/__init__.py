@@ -2,7 +2,7 @@
 
     reference   plain torch operations, on any device and for any noise: the truth
     gpu_kernel  the kernel in Triton: one launch for all parameters of a group
-    traced      the whole as one operator that `torch.compile` does not look into
+    compiled    the whole as one operator that `torch.compile` does not look into
 
 On a CPU a kernel in C takes all parameters of a group in one call. A kernel gets rows of addresses,
 not tensors, because unpacking an array costs more than displacing a thousand elements. It trusts
@@ -11,12 +11,16 @@ them, so `mpgd.optim.state.check_orbits` comes first. All of them give the same 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
-from typing import Final
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache
+from operator import is_
+from typing import Any, Final, NamedTuple
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from numpy.typing import NDArray
+from torch import Tensor
 from torch.autograd.graph import increment_version
 
 from mpgd.noise import NoiseState
@@ -24,54 +28,129 @@ from mpgd.noise.counter_hash import make_key
 from mpgd.noise.engines import FLOATS, cpu, kernel_for
 from mpgd.noise.engines.cpu import Row, Term
 from mpgd.optim.displacement import reference
-from mpgd.optim.displacement.reference import Target
-from mpgd.optim.distributed import are_overlapping
+from mpgd.optim.displacement.reference import Target, strengths
+from mpgd.optim.distributed import PLAIN, are_overlapping
 from mpgd.optim.settings import TWIN, Settings
 from mpgd.optim.state import SHARED, State, int_scalar
-from mpgd.optim.update import strengths
 
-_PLAIN: Final = (Tensor, nn.Parameter)
+_STEP: Final = Row._fields.index("step")
 
 
 def displace(targets: Sequence[Target], settings: Settings, eta: float, m: float | None) -> None:
     """Displace local parts of parameters that are due, and advance their orbits.
 
-    Args:
-        targets: the parts.
-        settings: of their group.
-        eta: the step size, above 0.
-        m: of the shared multiplicative driver; None if there is none.
+    The step size ``eta`` is above 0; ``m`` is of a shared multiplicative driver, if there is one.
     """
-    due = [target for target in targets if settings.is_active(target.step)]
-    if len(due) > 1 and are_overlapping([target.x for target in due]):
-        # threads would race on shared memory: one after the other
-        for target in due:
-            displace([target], settings, eta, m)
-        return
-    scales = _scales(settings, eta)
-    shared = None if m is None else scales[0] * m
-    alike: dict[tuple[torch.dtype, torch.device], list[Target]] = {}
-    for target in due:
-        alike.setdefault((target.x.dtype, target.x.device), []).append(target)
-    for (dtype, device), some in alike.items():
-        kernel = kernel_for(settings.engine, device)
-        takes = kernel is not None and dtype in FLOATS[kernel]
-        if kernel == "triton" and any(d and d.is_stable for d in settings.drivers):
-            takes = False  # that kernel has float32 only
-        rows = [_row(target) if takes else None for target in some]
-        lines = [row for row in rows if row is not None]
-        if lines and kernel == "triton":
-            from mpgd.optim.displacement.gpu_kernel import launch
+    steps = [int(target.steps) for target in targets]
+    due = {k: step for k, step in enumerate(steps) if settings.is_active(step)}
+    Batch(targets, settings).displace(due, eta, m)
 
-            launch(lines, dtype, device, settings, scales, shared)
-        elif lines:
-            cpu.displace(lines, dtype, *_terms(settings, scales, shared), twins=settings.twins)
-        pairs = list(zip(some, rows, strict=True))
-        for target in [target for target, row in pairs if row is None]:
-            reference.displace(target, settings, scales, shared)
-        if lines:
-            # autograd saw nothing of it
-            increment_version([target.x for target, row in pairs if row is not None])
+
+class Rows(NamedTuple):
+    """Targets of one dtype on one device that a kernel takes."""
+
+    kernel: str
+    dtype: torch.dtype
+    device: torch.device
+    numbers: list[int]  # of the targets
+    table: NDArray[np.int64]  # (row, field of `mpgd.noise.engines.cpu.Row`)
+
+
+class Batch:
+    """The parts of a group's parameters, as the kernels see them.
+
+    Addresses, keys and lengths are the same in the next step, so an optimizer keeps a batch as long
+    as it `fits`: only the numbers of the steps are written anew.
+    """
+
+    def __init__(self, targets: Sequence[Target], settings: Settings) -> None:
+        self.targets, self.settings = targets, settings
+        self._is_overlapping = are_overlapping([target.x for target in targets])
+        self._others: list[int] = []  # what is left to torch operations
+        alike: dict[tuple[str, torch.dtype, torch.device], tuple[list[int], list[Row]]] = {}
+        for number, target in enumerate(targets):
+            dtype, device = target.x.dtype, target.x.device
+            kernel = kernel_for(settings.engine, device)
+            takes = kernel is not None and dtype in FLOATS[kernel]
+            if kernel == "triton" and any(d and d.is_stable for d in settings.drivers):
+                takes = False  # that kernel has float32 only
+            row = _row(target) if takes else None
+            if kernel is None or row is None:
+                self._others.append(number)
+            else:
+                numbers, rows = alike.setdefault((kernel, dtype, device), ([], []))
+                numbers.append(number)
+                rows.append(row)
+        self._rows = [
+            Rows(*kind, numbers, np.array(rows, dtype=np.int64))
+            for kind, (numbers, rows) in alike.items()
+        ]
+
+    def keep(self, params: Sequence[Tensor], states: Sequence[State]) -> Batch:
+        """Note what the parameters and their states are now, for `fits`."""
+        self._params, self._states = list(params), states
+        # the local part of a sharded or complex parameter is another object each time
+        is_kept = all(type(p) in PLAIN and not p.is_complex() for p in params)
+        self._layout = self._find_layout() if is_kept else None
+        return self
+
+    def fits(self, params: Sequence[Tensor], settings: Settings) -> bool:
+        """Return whether nothing has changed but the numbers in the tensors."""
+        return (
+            self._layout is not None
+            and settings is self.settings
+            and len(params) == len(self._params)
+            and all(map(is_, params, self._params))
+            and self._layout == self._find_layout()
+        )
+
+    def _find_layout(self) -> list[Any]:
+        names = ["step", *(name for name, _, _ in self.settings.orbits)]
+        words = [state[name].data_ptr() for state in self._states for name in names]
+        return words + [(p.data_ptr(), p.dtype, p.shape, p.stride()) for p in self._params]
+
+    @cached_property
+    def _counts(self) -> list[memoryview]:
+        # ten times as fast as `item` and `add_`
+        return [target.steps.numpy().data for target in self.targets]
+
+    def step(self, is_moved: Sequence[bool], eta: float, m: float | None) -> None:
+        """Displace the parts that are moved, and count their step; ``eta`` and ``m`` as above."""
+        start, stop = self.settings.start, self.settings.stop
+        end = math.inf if stop is None else stop
+        moved = [k for k, is_one in enumerate(is_moved) if is_one]
+        steps = {k: self._counts[k][()] for k in moved}
+        self.displace({k: step for k, step in steps.items() if start <= step < end}, eta, m)
+        for k in moved:
+            self._counts[k][()] = steps[k] + 1
+
+    def displace(self, due: Mapping[int, int], eta: float, m: float | None) -> None:
+        """Displace some targets, given the step of each; ``eta`` and ``m`` as above."""
+        if len(due) > 1 and self._is_overlapping:
+            # threads would race on shared memory: one after the other
+            for k, step in due.items():
+                self.displace({k: step}, eta, m)
+            return
+        settings, targets = self.settings, self.targets
+        scales = _scales(settings, eta)
+        shared = None if m is None else scales[0] * m
+        for kernel, dtype, device, every, table in self._rows:
+            numbers = [k for k in every if k in due]
+            if not numbers:
+                continue
+            if len(numbers) < len(every):
+                table = table[[k in due for k in every]]
+            table[:, _STEP] = [due[k] for k in numbers]
+            if kernel == "triton":
+                from mpgd.optim.displacement.gpu_kernel import launch
+
+                launch(table, dtype, device, settings, scales, shared)
+            else:
+                cpu.displace(table, dtype, *_terms(settings, scales, shared), twins=settings.twins)
+            increment_version([targets[k].x for k in numbers])  # autograd saw nothing of it
+        for k in self._others:
+            if k in due:
+                reference.displace(targets[k], settings, scales, shared)
 
 
 @lru_cache(maxsize=256)
@@ -95,13 +174,13 @@ def _terms(
 def _row(target: Target) -> Row | None:
     """Return a part as a row; None if its elements are not one after the other."""
     x, offset = target.x, target.place.offset
-    if offset is None or type(x) not in _PLAIN or not x.is_contiguous():
+    if offset is None or type(x) not in PLAIN or not x.is_contiguous():
         return None
     words = [0] * (2 * TWIN)
     for number, orbit in target.orbits.items():
         words[number] = orbit.data_ptr()
     m, n, twin_m, twin_n = words
-    return Row(x.data_ptr(), m, n, twin_m, twin_n, x.numel(), offset, target.key, target.step)
+    return Row(x.data_ptr(), m, n, twin_m, twin_n, x.numel(), offset, target.key, step=0)
 
 
 def next_shared(state: State, settings: Settings) -> float | None:

@@ -1,12 +1,11 @@
 """The displacement of many tensors as one launch on a GPU, written in Triton.
 
-It is that of `mpgd.optim.update`: in float32, one operation at a time, rounded once where a
+It is that of `reference`: in float32, one operation at a time, rounded once where a
 parameter has a half type. The words are those of `mpgd.noise.engines.gpu`.
 
 A launch gets everything that changes in one tensor of 64-bit integers, the sheet: a head with the
-constants of the step, then one row for each tensor. Triton would turn a Python float into a float32
-of its own rounding and compile anew for some integers. What is read from a tensor does neither, so
-one compiled kernel serves all steps and all learning rates.
+constants of the step, then one row for each tensor. Triton would round a Python float in its own
+way and compile anew for some integers. So one compiled kernel serves all steps.
 
     head    numbers as the bits of float32: the shared m, strength times c0 and c1 of both drivers;
             then each driver's threshold, sign mask and largest magnitude
@@ -25,7 +24,6 @@ Import this module only where triton is installed; `mpgd.noise.engines.has_trito
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -33,6 +31,7 @@ import numpy as np
 import torch
 import triton
 import triton.language as tl
+from numpy.typing import NDArray
 from torch import Tensor
 
 from mpgd.maps.normal import EXCESS, INPUT_SHIFT
@@ -74,54 +73,34 @@ def _number(head, place: tl.constexpr):
 
 
 @triton.jit
-def _own_term(head, row, at, inside, table, which: tl.constexpr, number: tl.constexpr):
-    """Return strength times v of one driver, and advance its words in place."""
-    words = tl.load(row + _ORBIT + number).to(tl.pointer_type(tl.int32)) + at
-    rule = head + _RULES + 3 * which
-    value, new = advanced(
-        tl.load(words, mask=inside, other=0),
-        at + tl.load(row + _OFFSET),
-        _key_of(row, number),
-        table,
-        rule,
-        _number(head, _VALUES + 2 * which),
-        _number(head, _VALUES + 1 + 2 * which),
-        inside,
-    )
-    tl.store(words, new, mask=inside)
+def _value(
+    head, row, at, inside, table, which: tl.constexpr, number: tl.constexpr, is_normal: tl.constexpr
+):
+    """Return strength times v of driver ``number``, and advance its words in place."""
+    index, key = at + tl.load(row + _OFFSET), _key_of(row, number)
+    c0, c1 = _number(head, _VALUES + 2 * which), _number(head, _VALUES + 1 + 2 * which)
+    if is_normal:  # see `mpgd.noise.memoryless`
+        h = hash_element(index, key, 0)
+        z = looked_up(table, ((h >> _NORMAL_SHIFT) & _INPUT_MASK) | 1, inside)
+        q = (z + _HALF_EXCESS) >> _EXCESS
+        value = tl.where(h < 0, -q, q).to(tl.int32).to(tl.float32) * c0
+    else:
+        words = tl.load(row + _ORBIT + number).to(tl.pointer_type(tl.int32)) + at
+        old = tl.load(words, mask=inside, other=0)
+        rule = head + _RULES + 3 * which
+        value, new = advanced(old, index, key, table, rule, c0, c1, inside)
+        tl.store(words, new, mask=inside)
     return value
 
 
 @triton.jit
-def _normal_term(head, row, at, inside, table, which: tl.constexpr, number: tl.constexpr):
-    """Return strength times a normal number, see `mpgd.noise.memoryless`."""
-    index = at + tl.load(row + _OFFSET)
-    h = hash_element(index, _key_of(row, number), 0)
-    z = looked_up(table, ((h >> _NORMAL_SHIFT) & _INPUT_MASK) | 1, inside)
-    q = (z + _HALF_EXCESS) >> _EXCESS
-    return tl.where(h < 0, -q, q).to(tl.int32).to(tl.float32) * _number(head, _VALUES + 2 * which)
-
-
-@triton.jit
 def _term(
-    head,
-    row,
-    at,
-    inside,
-    table,
-    which: tl.constexpr,
-    twins: tl.constexpr,
-    is_normal: tl.constexpr,
+    head, row, at, inside, table, which: tl.constexpr, twins: tl.constexpr, is_normal: tl.constexpr
 ):
     """Return the term of driver ``which``, less its twin's."""
-    if is_normal:
-        value = _normal_term(head, row, at, inside, table, which, which)
-        if twins:
-            value = value - _normal_term(head, row, at, inside, table, which, which + 2)
-    else:
-        value = _own_term(head, row, at, inside, table, which, which)
-        if twins:
-            value = value - _own_term(head, row, at, inside, table, which, which + 2)
+    value = _value(head, row, at, inside, table, which, which, is_normal)
+    if twins:
+        value = value - _value(head, row, at, inside, table, which, which + 2, is_normal)
     return value
 
 
@@ -153,35 +132,20 @@ def _rounded(x, kind: tl.constexpr):
 
 @triton.jit
 def displace_rows(
-    head,
-    places,
-    table0,
-    table1,
-    kind: tl.constexpr,
-    has_shared: tl.constexpr,
-    draws_m: tl.constexpr,
-    draws_n: tl.constexpr,
-    twins: tl.constexpr,
-    normal_m: tl.constexpr,
-    normal_n: tl.constexpr,
-    size: tl.constexpr,
+    head,  # the sheet
+    places,  # (row, block of the row) of every program
+    table0,  # B's table of the multiplicative driver
+    table1,  # that of the additive one
+    kind: tl.constexpr,  # the type of the parameters
+    has_shared: tl.constexpr,  # one m, in the head, multiplies all elements
+    draws_m: tl.constexpr,  # each element has a multiplicative driver of its own
+    draws_n: tl.constexpr,  # and an additive one
+    twins: tl.constexpr,  # each of these has a twin
+    normal_m: tl.constexpr,  # the multiplicative noise is normal and not chaotic
+    normal_n: tl.constexpr,  # the additive one is
+    size: tl.constexpr,  # how many elements a program works on
 ):
-    """Displace one block of one tensor and advance its orbits.
-
-    Args:
-        head: the sheet.
-        places: (row, block of the row) of every program.
-        table0: B's table of the multiplicative driver.
-        table1: that of the additive one.
-        kind: the type of the parameters.
-        has_shared: whether one m, in the head, multiplies all elements.
-        draws_m: whether each element has a multiplicative driver of its own.
-        draws_n: whether it has an additive one.
-        twins: whether each of these has a twin.
-        normal_m: whether the multiplicative noise is normal and not chaotic.
-        normal_n: whether the additive one is.
-        size: how many elements a program works on.
-    """
+    """Displace one block of one tensor and advance its orbits."""
     place = places + 2 * tl.program_id(0)
     row = head + _HEAD + _COLUMNS * tl.load(place)
     at = tl.load(place + 1) * size + tl.arange(0, size)
@@ -203,15 +167,15 @@ def displace_rows(
 
 
 def launch(
-    rows: Sequence[Row],
+    rows: NDArray[np.int64],
     dtype: torch.dtype,
     device: torch.device,
     settings: Settings,
     scales: tuple[float, float],
     shared: float | None,
 ) -> None:
-    """Displace the rows of parameters of one dtype on one device, and advance their orbits."""
-    places = _block_places(tuple(row.length for row in rows), device)
+    """Displace the rows (row, field) of parameters of one dtype on one device; advance orbits."""
+    places = _block_places(tuple(rows[:, Row._fields.index("length")].tolist()), device)
     if not len(places):
         return
     known = [driver for driver in settings.drivers if driver is not None]
@@ -221,8 +185,7 @@ def launch(
         numbers += [scale * driver.laminar_value, scale * driver.burst_value]
     head = np.array(numbers, dtype=np.float32).view(np.int32).astype(np.int64)
     rules = [part for driver in drivers for part in head_rule(driver)]
-    lines = np.array(rows, dtype=np.int64).reshape(-1)
-    sheet = torch.from_numpy(np.concatenate([head, rules, lines]))
+    sheet = torch.from_numpy(np.concatenate([head, rules, rows.reshape(-1)]))
     if device.type != "cpu":
         sheet = sheet.pin_memory().to(device, non_blocking=True)
     with on_device(sheet):

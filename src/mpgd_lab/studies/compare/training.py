@@ -12,7 +12,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from mpgd.optim.update import descended
+from mpgd.optim.displacement.reference import descended
 from mpgd_lab.batched_training import Result, nudged
 from mpgd_lab.store import Run
 from mpgd_lab.studies.compare.noise_terms import NOISY, Noises
