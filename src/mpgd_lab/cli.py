@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import signal
 import sys
 import time
@@ -30,6 +29,7 @@ from mpgd_lab.exit_codes import (
     USAGE,
     UsageError,
     fail,
+    one_line,
     termination,
     usage_errors,
 )
@@ -353,23 +353,6 @@ def parse(arguments: Sequence[str]) -> Command:
             raise UsageError(one_line(said.getvalue())) from leaving
         raise
     return command
-
-
-def one_line(box: str) -> str:
-    r"""Return what tyro says in a box as one line, without the help of the option it means.
-
-    Examples:
-        >>> one_line("╭─ Value error ─╮\n│ Missing value │\n│ ───────────── │\n│ For help, see")
-        'missing value'
-    """
-    sides = ("│ ", "  ")  # the latter where the output has no such characters
-    lines = [line[2:].rstrip("│ ") for line in box.splitlines() if line.startswith(sides)]
-    said, *more = re.split(r"\n[─-]+\n", "\n".join(lines))
-    text = " ".join(line.strip() for line in said.split("\n") if not line.startswith(" " * 8))
-    meant = re.search(r"meant:\s+(\S+)", "".join(more))
-    aside = r" \(applied to [^)]*\)|\s+Arguments are applied to.*?matter\.|\.?\s+Got errors:.*"
-    text = text[:1].lower() + re.sub(aside, "", text[1:])
-    return f"{text}; did you mean {meant[1]!r}?" if meant else text
 
 
 def publish(folder: Path, file: Path, published: bool, terminal: Terminal) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -33,6 +34,23 @@ def usage_errors() -> Iterator[None]:
         yield
     except (ValueError, TypeError) as mistake:
         raise UsageError(str(mistake)) from mistake
+
+
+def one_line(box: str) -> str:
+    r"""Return what tyro says in a box as one line, without the help of the option it means.
+
+    Examples:
+        >>> one_line("╭─ Value error ─╮\n│ Missing value │\n│ ───────────── │\n│ For help, see")
+        'missing value'
+    """
+    sides = ("│ ", "  ")  # the latter where the output has no such characters
+    lines = [line[2:].rstrip("│ ") for line in box.splitlines() if line.startswith(sides)]
+    said, *more = re.split(r"\n[─-]+\n", "\n".join(lines))
+    text = " ".join(line.strip() for line in said.split("\n") if not line.startswith(" " * 8))
+    meant = re.search(r"meant:\s+(\S+)", "".join(more))
+    aside = r" \(applied to [^)]*\)|\s+Arguments are applied to.*?matter\.|\.?\s+Got errors:.*"
+    text = text[:1].lower() + re.sub(aside, "", text[1:])
+    return f"{text}; did you mean {meant[1]!r}?" if meant else text
 
 
 @contextmanager

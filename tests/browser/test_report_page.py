@@ -78,13 +78,22 @@ def test_panels_keep_rows_and_columns_on_a_phone(browser: Browser, page: Path) -
     browser.open(page)
     wide = places()
     assert wide == [[0, 1, 0, 1, 0, 1], [0, 0, 1, 1, 2, 2]]
-    key = browser.find("#airfoil .key").rect
+    key, card = browser.find("#airfoil .key").rect, browser.find("#airfoil figure").rect
     last = browser.all("#airfoil figure .panel:not(.key)")[1].rect
-    assert key["x"] > last["x"]  # the legend is beside the data
-    assert abs(key["y"] - last["y"]) < 5
+    assert key["y"] + key["height"] <= last["y"] + 1  # the legend is above the data,
+    assert last["x"] + last["width"] > card["x"] + card["width"] - 30  # which fills its card
     browser.look(width=390, height=844)
     assert places() == wide
     assert browser.run("return document.documentElement.scrollWidth") == 390
+
+
+def test_the_picture_at_the_top_is_whole_on_a_phone(browser: Browser, page: Path) -> None:
+    browser.look(width=390, height=844)
+    browser.open(page)
+    box = "#figure-overview .panels"
+    sizes = f"const b = document.querySelector('{box}'); return [b.scrollWidth, b.clientWidth]"
+    whole, shown = browser.run(sizes)
+    assert whole <= shown + 1
 
 
 def test_a_study_takes_few_screens_of_a_phone(browser: Browser, page: Path) -> None:

@@ -1,5 +1,6 @@
 """Equal displacement: the verdicts, and tables of what stands beside what."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -47,6 +48,7 @@ HEADS: Final = (
     "MPGD as far",
     "difference",
 )
+NETWORK_CLAIM: Final = "Networks, equal displacement"
 DIGITS: Final = 4  # of a difference of gaps and traces
 
 
@@ -77,6 +79,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     found = [one for name, rows in held.items() for one in _findings(PARTS[name], rows)]
     found += [one for name, own in nets.items() for one in _network_findings(name, own)]
     return [
+        Text(summary(found), answer=True),
         Text(
             "Chaotic values are correlated, so MPGD moves the parameters farther than Gaussian "
             "noise of the same variance per step, 3 to 8 times here. How much of a difference "
@@ -88,6 +91,36 @@ def blocks(records: Sequence[Record]) -> list[Block]:
         *(one for name, rows in held.items() for one in _tables(PARTS[name], rows)),
         *(_network_table(name, own) for name, own in nets.items()),
     ]
+
+
+def summary(found: Sequence[Finding]) -> str:
+    """Return how often MPGD was better and worse than the Gaussian, at either displacement."""
+    sentences = []
+    for setting in (AT_GAUSSIAN, AT_MPGD):
+        counts = []
+        for part in PARTS.values():
+            words = Counter(
+                one.word
+                for one in found
+                if one.setting == setting
+                and one.headline.startswith(part.title)
+                and one.headline.endswith("the Gaussian")
+            )
+            if words:
+                better, worse = words["supported"], words["contradicted"]
+                counts.append(f"{part.title} {better} and {worse} of {words.total()}")
+        if counts:
+            title = f"{setting[0].upper()}{setting[1:]}"
+            text = f"{title} MPGD is significantly better and worse than the Gaussian in:"
+            sentences.append(f"{text} {'; '.join(counts)} comparisons.")
+    networks = [one for one in found if one.headline.startswith(NETWORK_CLAIM)]
+    if networks:
+        seen = sum(one.word in ("supported", "contradicted") for one in networks)
+        sentences.append(
+            f"On networks, at the Gaussian's displacement, {seen} of {len(networks)} comparisons "
+            "of gaps and traces are significant."
+        )
+    return " ".join(sentences)
 
 
 def printout(records: Sequence[Record]) -> Iterator[PrintItem]:
@@ -226,7 +259,7 @@ def _network_findings(name: str, records: Mapping[str, Record]) -> Iterator[Find
         claim = verdict.claim.partition(",")[0]
         if claim == "smaller alpha":
             claim = "smaller α, smaller generalisation gap"
-        yield finding(f"Networks, equal displacement: {claim}", verdict, name, DIGITS)
+        yield finding(f"{NETWORK_CLAIM}: {claim}", verdict, name, DIGITS)
 
 
 def _network_table(name: str, records: Mapping[str, Record]) -> Table:

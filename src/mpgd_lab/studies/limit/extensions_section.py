@@ -20,6 +20,13 @@ Table = tuple[str, list[str], list[list[str]]]
 
 RESAMPLES: Final = 500
 FROM: Final = 300  # chosen after m = 100 had been seen: a path of 100 steps is still coarse
+ALPHA_TEXT: Final = (
+    "Theorem C.1 is about α_p, a distance in p-variation with jumps filled in. Every time change "
+    "gives an upper bound; up to m = 300 there is a lower bound too. The upper bounds fall with m, "
+    "the slower the nearer p is to α = 5/3: each visit to Z moves the driver by m^-γ, and the "
+    "p-variation of about m such moves is of order m^(1/p - γ), here m^-0.07 for p = 1.9 and "
+    "m^-0.27 for p = 3."
+)
 MARKS: Final = dict(zip(LOSSES, ("o", "s", "^"), strict=True))
 
 
@@ -36,6 +43,8 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             "sample of paths is too small to see one."
         )
         shown += [Text(text), Plate("paths", "Convergence of paths.", tuple(panels))]
+    if matching(records, part="alpha"):
+        shown.append(Text(ALPHA_TEXT))
     return shown
 
 
@@ -83,6 +92,9 @@ def _tables(records: Sequence[Record]) -> Iterator[Table]:
         title = f"Rate at which distances of paths fall from m = {FROM} on, in powers of m"
         columns = ["loss", "SM1", "J1", "SM1, all m", "J1, all m"]
         yield title, columns, [_rate_row(loss, paths) for loss in LOSSES]
+    alpha = most_common(matching(records, part="alpha"), "paths")
+    if alpha:
+        yield _alpha_table(alpha)
 
 
 def _by_m(records: Sequence[Record]) -> list[Record]:
@@ -113,6 +125,31 @@ def _rate_row(loss: str, records: Sequence[Record]) -> list[str]:
     mine = [r for r in every if r.run.hyperparameters["m"] >= FROM]
     rates = [rate(each, name) for each in (mine, every) for name in ("sm1", "j1")]
     return [loss, *(f"{fall:+.2f} [{low:+.2f}, {high:+.2f}]" for fall, low, high in rates)]
+
+
+def _alpha_table(records: Sequence[Record]) -> Table:
+    """Return the bounds of alpha_p by m, and the rate at which the upper one falls."""
+    every = sorted({int(record.run.hyperparameters["m"]) for record in records})
+    rows = []
+    for kind, p in sorted(
+        {(r.run.hyperparameters["kind"], r.run.hyperparameters["p"]) for r in records}
+    ):
+        mine = _by_m(matching(records, kind=kind, p=p))
+        bounds = {record.run.hyperparameters["m"]: _bounds(record) for record in mine}
+        fall, low, high = rate(mine, "high")
+        cells = [bounds.get(m, "") for m in every]
+        rows.append([kind, f"{p:g}", *cells, f"{fall:+.2f} [{low:+.2f}, {high:+.2f}]"])
+    title = "α_p of paths on one orbit, quadratic loss: medians of its bounds"
+    return (
+        title,
+        ["noise", "p", *(f"m = {m:,}" for m in every), "upper bound falls as m to the"],
+        rows,
+    )
+
+
+def _bounds(record: Record) -> str:
+    low, high = (record.metrics.get(name) for name in ("low", "high"))
+    return f"at most {high:.3f}" if low is None else f"{low:.3f} to {high:.3f}"
 
 
 def rate(records: Sequence[Record], name: str) -> tuple[float, float, float]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from typing import Any, Final
 
 import torch
@@ -56,6 +57,9 @@ class Further:
     read: int = 250  # times at which they are read for SM1
     sample: int = 60  # paths in the energy distance under SM1, of losses in one dimension
     sample_read: int = 40
+    alpha_m: tuple[int, ...] = (100, 300, 1000, 3000, 10_000)
+    alpha_p: tuple[float, ...] = (1.9, 3.0)  # above alpha = 5/3
+    alpha_paths: int = 20  # for each m
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,7 @@ NEEDS: Final = {  # of each part
     "gamma": Needs(("ks", "driver", "noise")),
     "points": Needs(("ks", "own_ks", "noise", "holder")),
     "paths": Needs(("p_variation", "squares"), (("sm1", "j1"),), choices={"loss": tuple(LOSSES)}),
+    "alpha": Needs(("high",), (("high",),), choices={"kind": tuple(SIZES)}),
 }
 FIRST: Final = ("driver", "law", "rotation", "jump")  # parts that the section cannot do without
 PARTS: Final = Needs(choices={"part": tuple(NEEDS)})
@@ -133,6 +138,8 @@ def _further(sizes: Further, steps: int) -> Iterator[dict[str, Any]]:
     for loss in LOSSES:
         for m in sizes.coupled_m:
             yield {"part": "paths", "loss": loss, "m": m} | read
+    for kind, p, m in product(SIZES, sizes.alpha_p, sizes.alpha_m):
+        yield {"part": "alpha", "kind": kind, "p": p, "m": m, "paths": sizes.alpha_paths}
 
 
 def label(task: Run) -> str:

@@ -19,6 +19,7 @@ from mpgd_lab.store import Run
 from mpgd_lab.studies.driver.runs import FIRST_SIGN
 from mpgd_lab.studies.driver.training import ks_distance
 from mpgd_lab.studies.limit import extensions
+from mpgd_lab.studies.limit.alpha_paths import alpha_distances
 from mpgd_lab.studies.limit.runs import GAMMA, LOSSES, SIZES, TIMES
 
 Array = NDArray[np.float64]
@@ -37,7 +38,7 @@ def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
 def work(task: Run) -> Outcome:
     """Return metrics and curves of a run."""
     parts = {"driver": driver_error, "law": compare, "jump": one_jump, "rotation": rotation}
-    parts |= extensions.PARTS
+    parts |= extensions.PARTS | {"alpha": alpha_distances}
     return parts[task.hyperparameters["part"]](task)
 
 

@@ -56,8 +56,10 @@ def judged(found: Exponents) -> dict[tuple[str, float], Verdict]:
 def blocks(records: Sequence[Record]) -> list[Block]:
     """Return what the section shows."""
     found = exponents(records)
-    items = [finding(CLAIM, one, name, DIGITS) for (name, _), one in judged(found).items()]
+    verdicts = judged(found)
+    items = [finding(CLAIM, one, name, DIGITS) for (name, _), one in verdicts.items()]
     return [
+        Text(summary(verdicts), answer=True),
         Text(
             "At the end of Section 5 the paper suggests that descent with large steps may be "
             "chaotic by itself. The largest Lyapunov exponent tells: above 0, neighbouring starts "
@@ -67,6 +69,21 @@ def blocks(records: Sequence[Record]) -> list[Block]:
         Findings(RULE, tuple(items)),
         _table(found),
     ]
+
+
+def summary(verdicts: Mapping[tuple[str, float], Verdict]) -> str:
+    """Return at which step sizes the exponent is above 0, for each problem."""
+    sentences = []
+    for name in ETAS:
+        own = {eta: one.label for (problem, eta), one in verdicts.items() if problem == name}
+        above = ", ".join(f"{eta:g}" for eta, word in own.items() if word == "supported")
+        if own:
+            steps = f"at step size {above}" if above else "at no step size"
+            sentences.append(
+                f"{name.capitalize()}: the exponent is significantly above 0 {steps}, of "
+                f"{', '.join(f'{eta:g}' for eta in own)}."
+            )
+    return " ".join(sentences)
 
 
 def printout(records: Sequence[Record]) -> Iterator[PrintItem]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mpgd.noise import ChaoticNoise
-from mpgd_lab.content.blocks import Findings, Table
+from mpgd_lab.content.blocks import Findings, Table, Text
 from mpgd_lab.content.tables import IncompleteError
 from mpgd_lab.perturbations.batched import levels
 from mpgd_lab.schemes import Scheme
@@ -102,3 +102,12 @@ def test_networks_on_both_data_sets_have_a_run_for_every_gamma() -> None:
     runs = [run for run in tasks("corrected", ()) if run.hyperparameters["data"] in NETWORKS]
     assert len(runs) == 16
     assert all(run.seed == 0 and run.hyperparameters["seeds"] == 20 for run in runs)
+
+
+def test_the_answer_counts_where_mpgd_is_better_and_worse() -> None:
+    answer = next(one.text for one in blocks(made(-1.0)) if isinstance(one, Text) and one.answer)
+    # A level that is lower is better of loss and gap, and worse of accuracy.
+    assert "At the Gaussian's displacement MPGD is significantly better and worse" in answer
+    assert "in: Digits 16 and 8 of 24 comparisons." in answer
+    assert "in: Digits 0 and 0 of 24 comparisons." in answer  # at MPGD's, where they are alike
+    assert "2 of 3 comparisons of gaps and traces are significant" in answer

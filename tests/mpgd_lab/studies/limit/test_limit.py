@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 import torch
 
+from mpgd.limits import FastSlow, coupled_paths
 from mpgd_lab.runner import Context, reproduce
 from mpgd_lab.store import Record
 from mpgd_lab.studies.limit import EXPERIMENT, training
 from mpgd_lab.studies.limit import runs as limit
+from mpgd_lab.studies.limit.alpha_paths import along_phases
 from mpgd_lab.studies.limit.extensions_section import rate
-from mpgd_lab.studies.limit.runs import LOSSES, SIZES, Further, Sizes
+from mpgd_lab.studies.limit.runs import GAMMA, LOSSES, SIZES, Further, Sizes
 from tests.mpgd_lab.recomputation import check_nothing_again
 
 FEW = Further(
@@ -29,6 +31,8 @@ FEW = Further(
     read=100,
     sample=10,
     sample_read=20,
+    alpha_m=(50, 1000),
+    alpha_paths=8,
 )
 SMALL = Sizes((10, 300), 1500, 2000, steps=25, resamples=5, joint=100, further=FEW)
 
@@ -154,3 +158,30 @@ def test_a_second_run_computes_nothing(
         lambda: reproduce(quick, context, SMALL),
         lambda: reproduce(quick, Context(tmp_path), SMALL),
     )
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_paths_come_near_in_the_theorem_s_own_topology(records: list[Record], kind: str) -> None:
+    for p in FEW.alpha_p:
+        few, many = pick(records, "alpha", kind=kind, p=p)
+        pairs = zip(few.curves["low"], few.curves["high"], strict=True)
+        assert all(0.0 < low <= high for low, high in pairs)
+        assert "low" not in many.curves  # too long
+        if p > 2.0:  # near alpha it falls too slowly to be seen in few paths
+            assert many.metrics["high"] < few.metrics["high"]
+
+
+def test_the_phases_time_change_leaves_only_the_visits_to_z() -> None:
+    """Of the driver itself nothing is left but them: each is one m^-gamma, the rest is equal."""
+    system = FastSlow.mpgd(torch.zeros_like, sigma=1.0, beta=0.5)
+    m, p = 2000, 3.0
+    both = coupled_paths(system, 0.0, m, paths=4, seed=3)
+    noise = system.couplings[0][1]
+    for path in range(4):
+        steps = np.diff(both.drivers[0][:, path, 0].numpy())
+        visits = np.sum(np.abs(steps) * m**GAMMA > noise.laminar_value * 1.5)
+        phases = np.diff(np.flatnonzero(np.diff(both.jumps[0][:, path, 0].numpy())), prepend=-1)
+        left = 2.0 * (visits + 1) ** (1 / p) * abs(noise.burst_value) * m**-GAMMA
+        bound = along_phases(both, system.couplings_at(m)[0], path, p)
+        assert phases.max() / m <= bound + 1e-12
+        assert bound <= max(phases.max() / m, left)

@@ -8,7 +8,7 @@ from math import log, nan
 import numpy as np
 import pytest
 
-from mpgd_lab.content.blocks import Findings
+from mpgd_lab.content.blocks import Findings, Text
 from mpgd_lab.store import Record
 from mpgd_lab.studies.lyapunov.runs import ETAS, tasks
 from mpgd_lab.studies.lyapunov.section import blocks, judged
@@ -61,3 +61,11 @@ def test_exponents_that_are_zero_to_rounding_are_undecided() -> None:
     records = [replace(one, metrics={"exponent": 1e-12}) for one in made(0.1)]
     (found,) = (block for block in blocks(records) if isinstance(block, Findings))
     assert {one.word for one in found.items} == {"undecided"}
+
+
+def test_the_answer_names_the_steps_at_which_neighbours_part() -> None:
+    records = [r for r in made(-0.1) if r.run.hyperparameters["eta"] != 0.5]
+    records += [r for r in made(0.1) if r.run.hyperparameters["eta"] == 0.5]
+    (answer,) = (one.text for one in blocks(records) if isinstance(one, Text) and one.answer)
+    assert answer.startswith("Valley: the exponent is significantly above 0 at no step size, of ")
+    assert "Airfoil: the exponent is significantly above 0 at step size 0.5, of 0.03," in answer
