@@ -17,7 +17,7 @@ from tests.optim.descents import KINDS, flat, loud, made, parameters, set_keywor
 from tests.optim.workers import run, same_bits, snapshot
 
 NAN, INF = float("nan"), float("inf")
-ONE = r"noise must be a noise such as ChaoticNoise\(0.6\) .* got "
+ONE = r"noise must be an object, such as TelegraphNoise\(20\), .* got "
 BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"mu": -1.0}, ValueError, r"mu must lie in \[0, inf\), got -1.0"),
     ({"sigma": NAN}, ValueError, "sigma must lie .* got nan"),
@@ -203,7 +203,7 @@ def test_what_is_no_plain_optimizer_is_not_perturbed() -> None:
     with pytest.raises(TypeError, match="optimizer must be a torch optimizer, got list"):
         perturb([], sigma=0.1)  # type: ignore[arg-type]
     for optimizer in (made(kind, parameters([3])) for kind in KINDS):
-        with pytest.raises(ValueError, match="perturbed already: change the settings in its group"):
+        with pytest.raises(ValueError, match="rounded already: change the settings in its group"):
             perturb(optimizer, sigma=0.1)
     replaced = torch.optim.SGD(parameters([3]))
     replaced.step = lambda closure=None: None  # type: ignore[method-assign]

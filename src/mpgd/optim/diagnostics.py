@@ -35,12 +35,14 @@ from mpgd.optim.settings import (
     SIZES,
     Keywords,
     Settings,
+    check_noise,
     make_noises,
     make_settings,
 )
 from mpgd.parameters import check_integer, check_nonnegative
 
 WATCHED_STEPS: Final = 1000  # over so many the push is compared with the weights
+LEARNING_RATES: Final = ("lr", "initial_lr", "max_lr")  # as schedulers name them in a group
 STOP: Final = 0.75  # of the steps: a training ends with plain ones
 PIECE: Final = 1 << 18  # elements that are widened at a time
 SAME_NOISE: Final = (
@@ -126,6 +128,15 @@ def root_mean_square(tensors: Iterable[Tensor]) -> float:
     return math.sqrt(total / count) if count else 0.0
 
 
+def size_of_weights(params: Iterable[Tensor]) -> float:
+    """Return the root mean square of the matrices and kernels, or of all where there are none.
+
+    Norm layers start at 1 and biases at 0: neither says how large weights are.
+    """
+    every = list(params)
+    return root_mean_square([p for p in every if p.dim() >= 2] or every)
+
+
 def warn_if_silent(groups: Sequence[Mapping[str, Any]], prefix: str) -> None:
     """Warn if no group asks for a perturbation, be it a force of 0, or for stochastic rounding."""
     silent = {"mu": 0, "sigma": 0, "decay": None, "force": None, "rounding": "nearest"}
@@ -168,7 +179,7 @@ def warn_if_large(
         eta, parts = float(group["lr"]), [local(p) for p in group["params"]]
         # a meta or fake tensor has no numbers to look at
         are_real = all(type(x) in (Tensor, nn.Parameter) and not x.is_meta for x in parts)
-        weights = root_mean_square(parts) if each.is_perturbed and eta and are_real else 0.0
+        weights = size_of_weights(parts) if each.is_perturbed and eta and are_real else 0.0
         if not 0.0 < weights < math.inf:
             continue
         share, push = accumulated(each, eta, WATCHED_STEPS)
@@ -211,7 +222,8 @@ class PerturbationSize:
         accumulated: what the additive push comes to over the steps that were asked for: its root
             mean square times steps^gamma (steps^(1/2) for Gaussian noise, and beyond ``longest``).
         relative: accumulated, over the root mean square of the group's weights, plus the same of
-            the multiplicative push, which is relative already. None if all weights are 0.
+            the multiplicative push, which is relative already. None if all weights are 0. Biases
+            and norms count only in a group that has nothing else.
         reach: force over the root mean square of the group's gradients: below 1 a phase cannot
             climb a slope as steep as the present one. None without gradients or phases.
 
@@ -267,7 +279,7 @@ def perturbation_sizes(optimizer: Optimizer, steps: int | None = None) -> list[P
             size = replace(size, reach=force / slope)
         if steps is not None:
             share, total = accumulated(settings, eta, steps)
-            weights = root_mean_square(group["params"])
+            weights = size_of_weights(group["params"])
             relative = share + total / weights if weights else None
             size = replace(size, accumulated=total, relative=relative)
         sizes.append(size)
@@ -309,7 +321,8 @@ def resolve_strength(
     """Write force and stop into the groups that have no size of their own; return their numbers.
 
     ``strength`` is ``relative`` of `perturbation_sizes` over the ``steps`` of the training, which
-    is proportional to the force.
+    is proportional to the force. A scheduler may have begun a warm-up: the highest learning rate
+    that a group names counts.
     """
     if strength is None and steps is None:
         return set()
@@ -328,18 +341,20 @@ def resolve_strength(
         own = {n: group.get(prefix + n, getattr(keywords, n)) for n in NAMES}
         if own["stop"] is None:
             own["stop"] = max(own["start"], round(STOP * steps))
+        check_noise(own)
         noise = make_noises(own)[1]
         if not isinstance(noise, PhasedNoise):
             raise ValueError(
                 "strength needs a noise with phases, such as ChaoticNoise or TelegraphNoise, got "
                 f"noise={noise!r}: give sigma"
             )
-        _, push = accumulated(make_settings(own | {"force": 1.0}), float(group["lr"]), steps)
-        weights = root_mean_square(group["params"])
+        eta = max(float(group[name]) for name in LEARNING_RATES if name in group)
+        _, push = accumulated(make_settings(own | {"force": 1.0}), eta, steps)
+        weights = size_of_weights(group["params"])
         if strength and not (push and weights):
             raise ValueError(
                 "strength compares the noise with the weights at this lr, got "
-                f"lr={group['lr']!r} and weights of root mean square {weights:.3g}: give force"
+                f"lr={eta!r} and weights of root mean square {weights:.3g}: give force"
             )
         own["force"] = strength * weights / push if strength else 0.0
         group.update({prefix + name: own[name] for name in ("force", "stop")})

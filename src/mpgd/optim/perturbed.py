@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
 from functools import reduce
 from importlib import import_module
@@ -154,10 +155,18 @@ def perturb(
         True
     """
     if isinstance(optimizer, Perturbed):
-        raise ValueError("optimizer is perturbed already: change the settings in its groups")
+        raise ValueError(
+            "optimizer is perturbed or rounded already: change the settings in its groups, or "
+            "perturb first, then stochastic_rounding"
+        )
     if not isinstance(optimizer, Optimizer):
         raise TypeError(f"optimizer must be a torch optimizer, got {type(optimizer).__name__}")
     refuse_unknown(keywords, KEYWORDS)
+    states = [state for state in optimizer.state.values() if isinstance(state, dict)]
+    if any(name.startswith(PREFIX) for state in states for name in map(str, state)):
+        raise ValueError(
+            "optimizer has loaded a checkpoint of a perturbed one: perturb it first, then load"
+        )
     kind, replaced = type(optimizer), vars(optimizer).get("step")
     if replaced is not None and not getattr(replaced, "_wrapped_by_lr_sched", False):
         raise ValueError("optimizer.step was replaced in this object: perturb it before that")
@@ -224,6 +233,13 @@ def stochastic_rounding(
     for group in made.param_groups:
         group[made._prefix + "rounding"] = "stochastic"
     made._rounding = rounding.Rounding(state_dtype, free_gradients)
+    if not any(is_half(p.dtype) for group in made.param_groups for p in group["params"]):
+        warnings.warn(
+            "no parameter is bfloat16 or float16, so nothing is rounded and state_dtype has no "
+            "effect: call model.bfloat16() first",
+            UserWarning,
+            stacklevel=2,
+        )
     made._fit()
     return made
 

@@ -202,8 +202,8 @@ def check_noise(own: Mapping[str, Any]) -> NoiseLike:
     for each in pair("noise", noise):
         if isinstance(each, type) or not isinstance(each, Noise):
             raise TypeError(
-                "noise must be a noise such as ChaoticNoise(0.6) or GaussianNoise(), or a pair "
-                f"(multiplicative, additive) of noises, got {noise!r}"
+                "noise must be an object, such as TelegraphNoise(20), or a pair (multiplicative, "
+                f"additive) of them, got {noise!r}"
             )
     for name in ("gamma", "beta"):
         if own[name] != getattr(DEFAULTS, name):
