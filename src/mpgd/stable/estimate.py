@@ -99,7 +99,7 @@ class StableFit:
     def _theta(self) -> Array:
         theta = np.array([getattr(self.law, name) for name in NAMES])
         if self.law.parametrization == "S1":
-            theta[2] += theta[2] - StableLaw(*theta, "S0").s1_location()
+            theta[2] += theta[2] - _law(theta).s1_location()
         return theta
 
     def _end(self, which: int, sign: float, z: float) -> float:
