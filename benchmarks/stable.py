@@ -115,7 +115,7 @@ def _tail_errors(law: object, x: Array, p: Array) -> Array:
 
 
 def _density_errors(law: object, x: Array, f: Array) -> Array:
-    return np.abs(law.pdf(x) / f - 1.0)  # type: ignore[attr-defined]
+    return np.asarray(np.abs(law.pdf(x) / f - 1.0))  # type: ignore[attr-defined]
 
 
 def _compare(
@@ -182,7 +182,8 @@ def _oracle() -> ModuleType:
 
 def oracle(options: argparse.Namespace) -> Iterator[str]:
     """Yield the worst errors at random points; values below 1e-15 are left out."""
-    truth, worst = _oracle(), {}
+    truth = _oracle()
+    worst: dict[tuple[str, str], tuple[int, float]] = {}
     points = truth.decided(truth.random_points(), ORACLE.with_name("random_points.csv"))
     for k, (alpha, beta, y, *expected) in enumerate(points):
         law = StableLaw(alpha, beta)

@@ -46,7 +46,6 @@ from mpgd.stable.sampling import OCTAVES, POSITION_BITS, ROW_BITS, SMALLEST_ALPH
 from mpgd.stable.standard import BAND, skew_shift
 
 UNIT: Final = 2.0**-NORMAL_BITS  # what the integer 1 stands for
-SMALLEST: Final = 1e-300  # a cosine that is 0 to rounding
 
 
 @lru_cache(maxsize=128)
@@ -341,13 +340,3 @@ class StableNoise(MemorylessNoise):
     def draw(self, index: Tensor, key: Tensor | int) -> Tensor:
         """Return the values of the elements ``index`` under the key of one step."""
         return stable_numbers(index, key, self.driver)
-
-    def transform(self, u1: Tensor, u2: Tensor) -> Tensor:
-        """Return stable values by the Chambers-Mallows-Stuck formula, the tests' other way."""
-        alpha, t = self.alpha, self.beta * math.tan(math.pi * self.alpha / 2.0)
-        V, W = math.pi * (u1 - 0.5), -torch.log(u2)
-        shifted = alpha * V + math.atan(t)
-        scale: float = (1.0 + t * t) ** (0.5 / alpha)
-        body = torch.sin(shifted) / torch.cos(V).pow(1.0 / alpha)
-        thin = torch.cos(V - shifted).clamp(min=SMALLEST)  # 0 to rounding at an end, if |beta| = 1
-        return body * (thin / W).pow((1.0 - alpha) / alpha) * scale
