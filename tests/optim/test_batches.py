@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
 from tests.optim.checkpoints import KINDS, prefix_of
 from tests.optim.descents import flat, parameters
@@ -21,11 +20,6 @@ def replace_data(optimizer: Any) -> None:
 
 def transpose(optimizer: Any) -> None:
     flat(optimizer)[0].data = flat(optimizer)[0].data.t()
-
-
-def replace_parameter(optimizer: Any) -> None:
-    params = optimizer.param_groups[0]["params"]
-    params[1] = nn.Parameter(params[1].detach().clone())
 
 
 def swap_parameters(optimizer: Any) -> None:
@@ -60,7 +54,6 @@ def change(name: str, value: Any) -> Any:
 CHANGES: dict[str, Any] = {
     "data": replace_data,
     "strides": transpose,
-    "parameter": replace_parameter,
     "order": swap_parameters,
     "count": write_count,
     "state": write_state,
