@@ -1,6 +1,6 @@
 """Accuracy and speed of `mpgd.stable` beside scipy.stats.levy_stable.
 
-    python -m benchmarks.stable [nolan] [oracle] [speed] [draws] [fit] [figures]
+    python -m benchmarks.stable [nolan] [oracle] [speed] [draws] [fit]
 
 nolan   every quantile and density of Nolan's tables (needs MPGD_DATA, folder stable): the largest
         relative error in the smaller tail, cells above 1e-4 one by one with a 36-digit value, kept
@@ -11,7 +11,6 @@ speed   CPU microseconds per value on one law, of draws and of a fit, beside sci
 draws   10^8 values of the table at four laws: Kolmogorov distance and tail counts down to 1e-7 in
         standard errors, and nanoseconds per value beside other samplers
 fit     coverage of the 95 % intervals, bias and root mean square at nine laws, samples of 1,000
-figures the two pictures of docs/stable.md
 """
 
 from __future__ import annotations
@@ -51,7 +50,6 @@ def main() -> None:
         "speed": speed,
         "draws": draws,
         "fit": fit,
-        "figures": figures,
     }
     parser.add_argument("parts", nargs="*", choices=[*parts, []], default=[])
     parser.add_argument("--count", type=int, default=100, help="samples of a law, for fit")
@@ -356,37 +354,6 @@ def _fit_row(law: tuple[float, float], rows: Array) -> str:
     ]
     cells = [" ".join(f"{v:.3g}" for v in column) for column in columns]
     return f"| {law[0]:g} | {law[1]:g} | {' | '.join(cells)} |"
-
-
-def figures(options: argparse.Namespace) -> Iterator[str]:
-    """Draw the densities over alpha and over beta, and the tails, into docs/figures."""
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "stable"
-    from matplotlib import pyplot as plt
-
-    folder = ORACLE.parents[2] / "docs" / "figures"
-    x = np.linspace(-5.0, 5.0, 801)
-    picture, axes = plt.subplots(1, 2, figsize=(9.0, 3.4), layout="constrained")
-    for alpha in (0.5, 0.8, 1.0, 1.5, 2.0):
-        axes[0].plot(x, StableLaw(alpha).pdf(x), lw=1.3, label=f"{alpha:g}")
-    for beta in (0.0, 0.5, 1.0):
-        law = StableLaw(0.9, beta, parametrization="S0")
-        axes[1].plot(x, law.pdf(x), lw=1.3, label=f"{beta:g}")
-    axes[0].set(title="beta = 0", xlabel="x", ylabel="density", ylim=(0.0, 0.7))
-    axes[1].set(title="alpha = 0.9, S0", xlabel="x", ylim=(0.0, None))
-    for ax, name in zip(axes, ("alpha", "beta"), strict=True):
-        ax.legend(title=name, frameon=False)
-    picture.savefig(folder / "stable-densities.svg", metadata={"Date": None})
-    picture, ax = plt.subplots(figsize=(5.4, 3.6), layout="constrained")
-    x = np.geomspace(0.1, 1e4, 400)
-    for alpha in (0.5, 1.0, 1.5, 1.9, 2.0):
-        ax.loglog(x, StableLaw(alpha).sf(x), lw=1.3, label=f"{alpha:g}")
-    ax.set(xlabel="x", ylabel="P(X > x), beta = 0", ylim=(1e-10, 1.0))
-    ax.legend(title="alpha", frameon=False, loc="lower left")
-    picture.savefig(folder / "stable-tails.svg", metadata={"Date": None})
-    yield "docs/figures/stable-densities.svg and stable-tails.svg"
 
 
 if __name__ == "__main__":
