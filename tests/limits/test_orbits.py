@@ -5,8 +5,8 @@ from scipy.stats import kstest
 
 from mpgd import ChaoticNoise, FastSlow, StableLaw, ThalerMap
 from mpgd.limits import Constant, OrbitNoise, limit_law
-from mpgd.maps import LSVMap
 from mpgd.noise.driver import values
+from tests.maps.lsv import LSVMap
 
 GAMMA = 0.65  # where sums converge fastest
 

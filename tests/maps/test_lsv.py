@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from mpgd.maps import LSVMap
+from tests.maps.lsv import LSVMap
 
 GAMMAS = [0.55, 0.6, 0.8]
 

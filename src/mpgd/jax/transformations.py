@@ -94,21 +94,7 @@ def mpgd(
         >>> optax.apply_updates(params, updates)["w"].shape
         (3,)
     """
-    settings = Settings(
-        learning_rate,
-        force,
-        decay,
-        sigma,
-        mu,
-        gamma,
-        beta,
-        symmetric,
-        noise,
-        start,
-        stop,
-        seed,
-        rounding,
-    )
+    settings = Settings(**locals())  # the arguments alone
 
     def init(params: Any) -> PerturbationState:
         return new_state(settings, params)
@@ -126,21 +112,7 @@ def mpgd(
 
 
 def perturb(
-    inner: optax.GradientTransformation,
-    learning_rate: LearningRate,
-    *,
-    force: float | None = None,
-    decay: float | None = None,
-    sigma: float = 0.0,
-    mu: float = 0.0,
-    gamma: Number = GAMMA,
-    beta: Number = BETA,
-    symmetric: bool = False,
-    noise: Noise | tuple[Noise, Noise] | None = None,
-    start: int = 0,
-    stop: int | None = None,
-    seed: SeedLike = 0,
-    rounding: str = "nearest",
+    inner: optax.GradientTransformation, learning_rate: LearningRate, **keywords: Any
 ) -> optax.GradientTransformationExtraArgs:
     """Return ``inner`` whose parameters are perturbed before each of its updates.
 
@@ -148,19 +120,7 @@ def perturb(
         inner: any optax transformation that ends in updates to be added to the parameters.
         learning_rate: eta in front of the perturbation, a number or a schedule: the one given to
             ``inner``, which does not show it.
-        force: as all that follow, the keywords of `mpgd.jax.mpgd`; in units of the inner update
-            over eta.
-        decay: the weight decay of a laminar phase, in such units.
-        sigma: the size of the additive perturbation.
-        mu: the size of the multiplicative one.
-        gamma: the exponent of the noise.
-        beta: its skewness.
-        symmetric: take differences of two independent drivers.
-        noise: a noise, or a pair.
-        start: the first step that is perturbed.
-        stop: the first step that is not any more.
-        seed: of the noise.
-        rounding: of bfloat16 and float16 parameters.
+        **keywords: those of `mpgd.jax.mpgd`; a force is in units of the inner update over eta.
 
     Examples:
         >>> optimizer = perturb(optax.adam(1e-3), 1e-3, sigma=0.01)
@@ -170,21 +130,7 @@ def perturb(
         >>> updates.shape
         (3,)
     """
-    settings = Settings(
-        learning_rate,
-        force,
-        decay,
-        sigma,
-        mu,
-        gamma,
-        beta,
-        symmetric,
-        noise,
-        start,
-        stop,
-        seed,
-        rounding,
-    )
+    settings = Settings(learning_rate, **keywords)
     inside = optax.with_extra_args_support(inner)
 
     def init(params: Any) -> PerturbedState:

@@ -45,7 +45,7 @@ TOLERANCE: Final = 1e-3  # of the largest value: the mean may be off by this
 
 
 class NeutralMap(Protocol):
-    """What a map must give: `ThalerMap` and `LSVMap` do."""
+    """What a map must give; `ThalerMap` does."""
 
     @property
     def gamma(self) -> float:
@@ -67,7 +67,7 @@ class OrbitNoise:
     """An observable along the orbits of a map.
 
     Args:
-        map: such as `ThalerMap` or `LSVMap`.
+        map: such as `ThalerMap`.
         observable: v, which takes points (n,) and returns values (n,) or (n, r).
         law: the limit of the sums, if gamma <= 1/2 or v(0) = 0.
 

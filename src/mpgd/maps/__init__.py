@@ -1,4 +1,3 @@
-"""Interval maps with a neutral fixed point, their invariant laws and Abel coordinates."""
+"""The Thaler map, its invariant law, its Abel coordinate and the tables made of it."""
 
-from mpgd.maps.lsv import LSVMap as LSVMap
 from mpgd.maps.thaler import ThalerMap as ThalerMap
