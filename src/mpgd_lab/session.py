@@ -136,8 +136,6 @@ def fetch_data(studies: Sequence[Experiment], context: Context) -> None:
     """Download the data that studies lack; what cannot be had is said once, and nothing fails."""
     sources = {one.name: one for study in studies for one in (*study.data, *study.optional_data)}
     for source in _lacks(sources.values(), context.data):
-        size = sum(source.sizes.values()) / 1e6
-        context.reporter.say(f"downloading {source.name} ({size:.2g} MB): {source.address}")
         try:
             download(source)
         except DataError as problem:

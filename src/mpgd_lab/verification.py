@@ -123,7 +123,8 @@ def check_records(
     rounded = {
         key
         for key in odd
-        if key in changed and difference(mine[key], changed[key], study.tolerance(mine[key].run))
+        if key in changed
+        and difference(mine[key], changed[key], study.tolerance(mine[key].run), study.resolution)
     }
     return Check(
         study.name,
@@ -152,7 +153,7 @@ def check_folder(folder: Path, study: Experiment, data: Path | None = None) -> C
 
 def _difference(study: Experiment, own: Record) -> str:
     published = _published_by_key(study.name)[own.run.key]
-    return difference(published, own, study.tolerance(own.run))
+    return difference(published, own, study.tolerance(own.run), study.resolution)
 
 
 @lru_cache(maxsize=32)
@@ -169,7 +170,7 @@ def _batch(study: Experiment, context: Context, count: int, run: Run) -> int:
     return max(1, min(study.max_batch(run), -(-count // (2 * context.workers))))
 
 
-def difference(published: Record, own: Record, tolerance: float) -> str:
+def difference(published: Record, own: Record, tolerance: float, resolution: float = 0.0) -> str:
     """Return the first metric in which a run disagrees with its published record, or nothing.
 
     Curves are published rounded; they are compared where a record has no metrics. Times are no
@@ -180,8 +181,8 @@ def difference(published: Record, own: Record, tolerance: float) -> str:
         >>> records = [Record(run, {"trace": x}, {}, 1.0, {}, None) for x in (8.0, 9.0)]
         >>> difference(*records, tolerance=1e-6)
         'valley, text, gd, seed 3: trace published 8, here 9'
-        >>> difference(*records, tolerance=0.2)
-        ''
+        >>> difference(*records, tolerance=0.2), difference(*records, 1e-6, resolution=1.0)
+        ('', '')
     """
     run = published.run
     name = f"{run.experiment}, {run.protocol}, {run.scheme}, seed {run.seed}"
@@ -189,7 +190,7 @@ def difference(published: Record, own: Record, tolerance: float) -> str:
         if metric.endswith(TIMED):
             continue
         ours = own.metrics.get(metric)
-        if ours is None or not _agree(theirs, ours, tolerance):
+        if ours is None or not _agree(theirs, ours, tolerance, resolution):
             return f"{name}: {metric} published {theirs:.10g}, here {_text(ours)}"
     for curve, numbers in ({} if published.metrics else published.curves).items():
         if not _agree(numbers, own.curves.get(curve), max(tolerance, PUBLISHED_DIGITS)):
@@ -201,7 +202,7 @@ def _text(value: float | None) -> str:
     return "missing" if value is None else f"{value:.10g}"
 
 
-def _agree(theirs: Any, ours: Any, tolerance: float) -> bool:
+def _agree(theirs: Any, ours: Any, tolerance: float, resolution: float = 0.0) -> bool:
     if ours is None:
         return False
     a, b = np.asarray(theirs, dtype=np.float64), np.asarray(ours, dtype=np.float64)
@@ -209,7 +210,7 @@ def _agree(theirs: Any, ours: Any, tolerance: float) -> bool:
         return False
     scale = np.maximum(np.abs(a), np.abs(b))
     with np.errstate(invalid="ignore"):
-        near = np.abs(a - b) <= tolerance * scale
+        near = np.abs(a - b) <= np.maximum(tolerance * scale, resolution)
     return bool(np.all(near | (a == b) | (np.isnan(a) & np.isnan(b))))
 
 

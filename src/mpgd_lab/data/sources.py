@@ -8,6 +8,7 @@ fails. Every file's SHA-256 is known here and checked each time it is read.
 import hashlib
 import logging
 import os
+import re
 import tarfile
 import tempfile
 import zipfile
@@ -192,16 +193,24 @@ def download(source: Source) -> Path:
     a failure leaves nothing behind, and two processes may download at once.
     """
     folder = _place(source)
-    logging.getLogger("mpgd").warning("downloading %s into %s", source.address, folder)
+    size = sum(source.sizes.values()) / 1e6
+    text = "downloading %s (%.2g MB): %s into %s"
+    logging.getLogger("mpgd").warning(text, source.name, size, source.address, folder)
     try:
         for name, content in _contents(source).items():
             write_whole(folder / name, content)
     except BROKEN as problem:
         raise DataError(
             f"no {source.name} data here, and the download failed\n"
-            f"  {type(problem).__name__}: {shorten(str(problem), REASON)}\n  {source.remedy}"
+            f"  {type(problem).__name__}: {_reason(problem)}\n  {source.remedy}"
         ) from problem
     return folder
+
+
+def _reason(problem: Exception) -> str:
+    """Return what went wrong; of a connection that was never made, to which host."""
+    host = re.search(r"host='([^']*)'.*Max retries exceeded", str(problem))
+    return f"no connection to {host[1]}" if host else shorten(str(problem), REASON)
 
 
 def _contents(source: Source) -> dict[str, bytes]:

@@ -37,6 +37,7 @@ LEAD: Final = (
 
 
 CIFAR: Final = "CIFAR-10"
+NO_SEED: Final = 0  # of a run that holds all seeds; --seeds counts from 1
 TABLES: Final = (  # the paper's, in the picture at the top
     TableSpec(
         "Airfoil",
@@ -151,7 +152,7 @@ def _options(part: Section, records: Sequence[Record], seeded: bool) -> list[str
     if not seeded:
         return [""] if records else []
     seeds = {
-        protocol: {r.run.seed for r in records if r.run.protocol == protocol}
+        protocol: {r.run.seed for r in records if r.run.protocol == protocol} - {NO_SEED}
         for protocol in PROTOCOLS
     }
     counts = {protocol: len(own) for protocol, own in seeds.items() if own}

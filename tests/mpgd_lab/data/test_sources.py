@@ -209,7 +209,7 @@ FAILURES = {
     "damaged": "BadZipFile|zlib|error",
     "a page": "ReadError",
     "another file": "airfoil_self_noise.dat is not in the archive",
-    "offline": "ConnectionError",
+    "offline": r"ConnectionError: no connection to 127\.0\.0\.1\n",
 }
 
 

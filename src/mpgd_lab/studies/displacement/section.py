@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from mpgd_lab import statistics
-from mpgd_lab.content.blocks import Block, Finding, Findings, Table, Text
-from mpgd_lab.content.findings import finding
+from mpgd_lab.content.blocks import Block, Finding, Findings, Missing, Table, Text
+from mpgd_lab.content.findings import command, finding
 from mpgd_lab.content.selection import matching, records_of
 from mpgd_lab.content.tables import IncompleteError, cell, table, terminal_table
 from mpgd_lab.experiment import PrintItem
@@ -79,6 +79,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     found = [one for name, rows in held.items() for one in _findings(PARTS[name], rows)]
     found += [one for name, own in nets.items() for one in _network_findings(name, own)]
     return [
+        *unfinished(held),
         Text(summary(found), answer=True),
         Text(
             "Chaotic values are correlated, so MPGD moves the parameters farther than Gaussian "
@@ -91,6 +92,25 @@ def blocks(records: Sequence[Record]) -> list[Block]:
         *(one for name, rows in held.items() for one in _tables(PARTS[name], rows)),
         *(_network_table(name, own) for name, own in nets.items()),
     ]
+
+
+def unfinished(held: Mapping[str, Mapping[Measure, Sequence[Row]]]) -> Iterator[Missing]:
+    """Yield how to finish the Gaussians that move as far, where they have fewer seeds."""
+    lacking, most = [], 0
+    for name, measures in held.items():
+        for rows in list(measures.values())[:1]:
+            far, near = _seeds(rows)
+            if far < near:
+                lacking.append(f"{PARTS[name].title} {far} of {near}")
+                most = max(most, near)
+    if lacking:
+        text = f"Unfinished: seeds of the Gaussian as far: {', '.join(lacking)}. To finish it:"
+        yield Missing(text, command(OWN, options=f"--seeds {most}"), begun=True)
+
+
+def _seeds(rows: Sequence[Row]) -> tuple[int, int]:
+    """Return how many seeds the Gaussians as far have, and how many MPGD as far."""
+    return min(len(row.far_gaussian) for row in rows), max(len(row.near_mpgd) for row in rows)
 
 
 def summary(found: Sequence[Finding]) -> str:
@@ -213,8 +233,9 @@ def _tables(part: Part, rows: Mapping[Measure, Sequence[Row]]) -> Iterator[Table
             words = [None, None, far.label, None, None, near.label]
             shown = [cell(text, word) for text, word in zip(cells, words, strict=True)]
             body.append((cell(row.name), cell(farther), *shown))
-        seeds = len(own[0].near_mpgd)
+        few, seeds = _seeds(own)
         caption = f"{part.title}, {measure.title}: mean (standard deviation), {seeds} seeds"
+        caption += f", of the Gaussian as far {few}" * (few < seeds)
         plain = table(caption, HEADS, ())
         yield Table(caption, plain.columns, tuple(body))
 

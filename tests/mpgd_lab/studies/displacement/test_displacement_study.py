@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mpgd.noise import ChaoticNoise
-from mpgd_lab.content.blocks import Findings, Table, Text
+from mpgd_lab.content.blocks import Findings, Missing, Table, Text
 from mpgd_lab.content.tables import IncompleteError
 from mpgd_lab.perturbations.batched import levels
 from mpgd_lab.schemes import Scheme
@@ -111,3 +111,14 @@ def test_the_answer_counts_where_mpgd_is_better_and_worse() -> None:
     assert "in: Digits 16 and 8 of 24 comparisons." in answer
     assert "in: Digits 0 and 0 of 24 comparisons." in answer  # at MPGD's, where they are alike
     assert "2 of 3 comparisons of gaps and traces are significant" in answer
+
+
+def test_fewer_seeds_of_the_gaussian_as_far_are_said() -> None:
+    assert not any(isinstance(one, Missing) for one in blocks(made(0.0)))
+    shown = blocks([r for r in made(0.0) if r.run.seed <= 12 or "over" not in r.run.scheme])
+    (missing,) = (one for one in shown if isinstance(one, Missing))
+    assert missing.begun
+    assert "the Gaussian as far: Digits 12 of 20." in missing.text
+    assert missing.command == "mpgd reproduce displacement --seeds 20 --data DIR"
+    first = next(one for one in shown if isinstance(one, Table))
+    assert first.caption.endswith("20 seeds, of the Gaussian as far 12")
