@@ -66,7 +66,7 @@ def test_a_half_parameter_without_axes_resumes_to_nearest_too(kind: Any) -> None
 @pytest.mark.parametrize("saved", [torch.float32, torch.float64])
 def test_a_checkpoint_in_full_precision_goes_on_in_a_half_type(saved: torch.dtype) -> None:
     """It has no count of rounded steps: that starts now, and resumes from here on."""
-    source = stochastic_rounding(AdamW(parameters([(), 30], saved), lr=0.01))
+    source = perturb(AdamW(parameters([(), 30], saved), lr=0.01), rounding="stochastic")
     run(source, 3)
 
     def make(params: Any) -> Any:
@@ -415,7 +415,7 @@ def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(ValueError, match="has a seed already, got seed=1: leave it out"):
         stochastic_rounding(noisy, seed=1)
     shared = perturb(SGD(parameters([3]), lr=0.1), mu=0.1, noise=ChaoticNoise(0.6, shared=True))
-    for coupled in (shared, stochastic_rounding(Together(parameters([3])))):
+    for coupled in (shared, stochastic_rounding(Together(parameters([3], BF16)))):
         with pytest.raises(ValueError, match="couples tensors: only torch's own optimizers"):
             step_in_backward(coupled)
 
