@@ -112,6 +112,9 @@ def _limit(run: Run, rng: np.random.Generator) -> Made:
     if h["part"] == "paths":
         sizes = {"sm1": rng.uniform(0.1, 0.2, 9), "j1": rng.uniform(0.2, 0.3, 9)}
         return {"energy": near, "p_variation": 3.0, "squares": near}, sizes
+    if h["part"] == "alpha":
+        bounds = {"high": rng.uniform(0.9, 1.1, 9) * near, "low": rng.uniform(0.4, 0.6, 9) * near}
+        return {name: float(np.median(values)) for name, values in bounds.items()}, bounds
     if h["part"] in ("two drivers", "gamma", "points"):
         return {name: near for name in ("ks", "noise", "driver", "own_ks", "holder")}, {}
     grid = np.linspace(-1, 1, 20)

@@ -27,7 +27,7 @@ DIGESTS = {  # how many runs an experiment has for three seeds, SHA-256 of their
     "audit": (291, "039bec4cc37c71e26348a77932cf2613861a0a89c421f22580bc669611816524"),
     "cifar10": (141, "82abe04bfaf51a1cc28b2631fcafc3dd8701509cba7771246ff08a4197253c92"),
     "cifar10_step": (1, "1fca1dc704e821598633a409874ce17be71e8bf2b7784c5af567ce6d6b99fe43"),
-    "limit": (249, "eacad1020acd378ece05c3dc70d75dd59c7760e847a3d7a39e88d90979fea7ad"),
+    "limit": (269, "86f315b7451f3fb706314ab67f6759331eb12cf529eb9775ab45f926ea0696f5"),
     "implicit": (52, "61f946b0e8ed9b420cffd2d8289049a3c911d2dd5a7ebba4a1a904fb679a603f"),
     "generalization": (12, "2b5b22524ed7cedf4431794adde89e0a3ebadaa27b5d0056ce4ae26bb8587c8d"),
     "displacement": (148, "c120c6b86a970ba7c3d6b27de4eafebdff308ea70fc998755e569c0f52b565c3"),
