@@ -23,9 +23,9 @@ FROM: Final = 300  # chosen after m = 100 had been seen: a path of 100 steps is 
 ALPHA_TEXT: Final = (
     "Theorem C.1 is about α_p, a distance in p-variation with jumps filled in. Every time change "
     "gives an upper bound; up to m = 300 there is a lower bound too. The upper bounds fall with m, "
-    "the slower the nearer p is to α = 5/3: each visit to Z moves the driver by m^-γ, and the "
-    "p-variation of about m such moves is of order m^(1/p - γ), which is m^-0.07 for p = 1.9 and "
-    "m^-0.27 for p = 3. At these m the drift and the longest phase, which fall faster, count too."
+    "the slower the nearer p is to α = 5/3: about m bursts move the driver by m to the power -γ "
+    "each, and the p-variation of these moves falls like m to the power 1/p - γ: -0.07 for p = 1.9 "
+    "and -0.27 for p = 3. At these m the drift and the longest phase, which fall faster, count too."
 )
 MARKS: Final = dict(zip(LOSSES, ("o", "s", "^"), strict=True))
 
