@@ -178,6 +178,8 @@ cli.load = lambda name: replace(EXPERIMENT, runs=partial(EXPERIMENT.runs, steps=
 sys.exit(cli.main(sys.argv[1:]))
 """
 
+pytestmark = pytest.mark.timeout(900)  # whole commands, two at once, each of which writes a page
+
 
 def sweep(
     folder: Path, steps: int, *arguments: str, before: Callable[[], None] = hear_interrupts
