@@ -73,7 +73,6 @@ SCALARS: list[tuple[str, Edit, str]] = [
     ("steps", entry(lambda s: s.pop("shared_step"), 0), "parameter 0 lacks 'shared_step'"),
     ("shape", put("shared", lambda x: x.expand(2), 0), r"'shared' .* shape \(\), got .*2"),
     ("dtype", put("shared", lambda x: x.float(), 0), "'shared' .* torch.int32, got torch.float32"),
-    ("word", put("additive", lambda x: x | 2**30), "'additive' .* phase longer than longest=100"),
 ]
 
 

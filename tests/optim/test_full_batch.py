@@ -54,15 +54,13 @@ def test_the_mean_of_batch_means_would_be_wrong() -> None:
     assert abs(means.mean() - loss) > 1e-3
 
 
-def test_progress_is_reported_and_frozen_parameters_get_no_gradient() -> None:
-    model, seen = small_net(dtype=torch.float64), []
+def test_frozen_parameters_get_no_gradient() -> None:
+    model = small_net(dtype=torch.float64)
     first, *rest = model.parameters()
     first.requires_grad_(False)
-    loss = full_batch(model, mse, loader(16), progress=lambda *now: seen.append(now))()
+    full_batch(model, mse, loader(16))()
     assert first.grad is None
     assert all(p.grad is not None for p in rest)
-    assert [count for count, _ in seen] == [16, 32, 48, 50]
-    assert seen[-1][1] == pytest.approx(float(loss), rel=1e-14)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -48,7 +48,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from mpgd.noise.engines.gpu import BLOCK, OPTIONS
-from mpgd.optim.displacement.gpu_kernel import KINDS, displace_rows
+from mpgd.noise.engines.gpu_displacement import KINDS, displace_rows
 
 target, dtype, uses, size, fusion = pickle.load(sys.stdin.buffer)
 constants = {"kind": KINDS[dtype], **uses, "size": size or BLOCK}

@@ -21,7 +21,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mpgd.noise.word import steps_to_go
 from mpgd.optim import rounding, state
 from mpgd.optim.distributed import local
 from mpgd.optim.settings import NAMES, ORBITS, Settings, check_keywords, make_settings, pair
@@ -339,8 +338,8 @@ def _checked_group(
 def _check_entry(what: str, name: str, value: Any, p: Tensor, settings: Settings) -> None:
     """Raise if a saved value is not what this parameter's would be.
 
-    A count is at least 0. Every 32-bit word is a place on a chaotic orbit, if phases may have any
-    length; orbits of noises that the kernels do not know have any dtype, but finite numbers.
+    A count is at least 0. Every 32-bit word is a place on a chaotic orbit. Orbits of noises that
+    the kernels do not know have any dtype, but finite numbers.
     """
     is_orbit = name in (*ELEMENTS, *SCALARS)
     if is_orbit or type(value) is not int:  # some clients write a count as a number
@@ -363,9 +362,3 @@ def _check_entry(what: str, name: str, value: Any, p: Tensor, settings: Settings
         words = local(value)
         if words.is_floating_point() and not bool(words.isfinite().all()):
             raise ValueError(f"{what} must be finite")
-        longest = getattr(settings.noises[which], "longest", None)
-        parts = torch.split(words.reshape(-1), state.PART) if longest is not None else ()
-        if any([bool((steps_to_go(part) > longest).any()) for part in parts]):
-            raise ValueError(
-                f"{what} has a phase longer than longest={longest}: the word is damaged"
-            )

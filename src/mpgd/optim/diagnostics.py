@@ -17,7 +17,7 @@ import sys
 import warnings
 from collections.abc import Container, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
@@ -225,7 +225,8 @@ class PerturbationSize:
             the multiplicative push, which is relative already. None if all weights are 0. Biases
             and norms count only in a group that has nothing else.
         reach: force over the root mean square of the group's gradients: below 1 a phase cannot
-            climb a slope as steep as the present one. None without gradients or phases.
+            climb a slope as steep as the present one. None without gradients or phases, and around
+            an optimizer other than SGD.
 
     Examples:
         >>> PerturbationSize(multiplicative=0.01, additive=0.02, step_size=0.1).additive
@@ -247,9 +248,8 @@ def perturbation_sizes(optimizer: Optimizer, steps: int | None = None) -> list[P
     """Return one `PerturbationSize` per parameter group.
 
     ``reach`` reads the gradients, and ``steps`` the weights. Momentum p adds gradients up to
-    1/(1 - p) of them; so ``reach`` is (1 - p) times what it is without. Around another optimizer
-    than SGD the force is compared with its update divided by lr. A call makes the next step measure
-    that, and a call right after that step returns it. So call before and after a step.
+    1/(1 - p) of them; so ``reach`` is (1 - p) times what it is without. An optimizer other than SGD
+    has none: compare the force with its update divided by lr, about 1 for Adam.
 
     Args:
         optimizer: a perturbed optimizer, or any other, which has sizes 0.
@@ -263,7 +263,7 @@ def perturbation_sizes(optimizer: Optimizer, steps: int | None = None) -> list[P
     """
     steps = None if steps is None else check_integer("steps", steps, 1)
     sizes = []
-    for number, group in enumerate(optimizer.param_groups):
+    for group in optimizer.param_groups:
         # with the prefix or without it: an optimizer around ours has its groups too
         own = {name.removeprefix(PREFIX): group[name] for name in group if name.startswith(PREFIX)}
         own = own or {name: group[name] for name in NAMES if name in group}
@@ -274,7 +274,7 @@ def perturbation_sizes(optimizer: Optimizer, steps: int | None = None) -> list[P
         (bend, _), (push, burst) = phase_pushes(settings, eta)
         decay, force = (None if each is None else each / eta for each in (bend, push))
         size = PerturbationSize(*sizes_of(settings, eta), eta, force, decay, burst)
-        slope = _slope(optimizer, number, group)
+        slope = _slope(group) if isinstance(optimizer, torch.optim.SGD) else None
         if force is not None and slope:
             size = replace(size, reach=force / slope)
         if steps is not None:
@@ -286,29 +286,13 @@ def perturbation_sizes(optimizer: Optimizer, steps: int | None = None) -> list[P
     return sizes
 
 
-def _slope(optimizer: Any, number: int, group: dict[str, Any]) -> float | None:
-    """Return what a force is compared with: the size of the gradient, or of an inner update."""
-    if hasattr(optimizer, "_updates") and not isinstance(optimizer, torch.optim.SGD):
-        optimizer._measures = True  # at the next step
-        return cast("float | None", optimizer._updates.get(number))
+def _slope(group: dict[str, Any]) -> float | None:
+    """Return the size of what SGD's momentum makes of the present gradients."""
     gradients = [p.grad for p in group["params"] if p.grad is not None]
     momentum, dampening = (float(group.get(name, 0.0)) for name in ("momentum", "dampening"))
     if not gradients or momentum >= 1.0:
         return None
     return root_mean_square(gradients) * (1.0 - dampening) / (1.0 - momentum)
-
-
-def inner_updates(optimizer: Any, *args: Any, **kwargs: Any) -> tuple[Any, dict[int, float | None]]:
-    """Take an inner step; return its loss, and by group the size of its update divided by lr."""
-    groups = optimizer.param_groups
-    params = [p for group in groups for p in group["params"] if p.grad is not None]
-    old = {p: local(p).detach().clone() for p in params}
-    loss, updates = optimizer._inner_step(*args, **kwargs), {}
-    for number, group in enumerate(groups):
-        eta = float(group["lr"])
-        moved = [local(p).detach() - old[p] for p in group["params"] if p in old]
-        updates[number] = root_mean_square(moved) / eta if moved and eta else None
-    return loss, updates
 
 
 def resolve_strength(

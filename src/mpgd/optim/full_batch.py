@@ -23,7 +23,6 @@ def full_batch(
     loader: Iterable[Any],
     *,
     group: dist.ProcessGroup | None = None,
-    progress: Callable[[int, float], None] | None = None,
 ) -> Callable[[], Tensor]:
     """Return a closure that sets every ``p.grad`` to the full-batch gradient.
 
@@ -36,7 +35,6 @@ def full_batch(
         loader: goes through the whole training set, in any order.
         group: the processes that share the training set, all with the same parameters. A DDP
             model brings its own.
-        progress: called after each batch with (examples so far, mean loss so far).
 
     Returns:
         A closure for `Optimizer.step`; it returns the mean loss.
@@ -64,8 +62,6 @@ def full_batch(
                     raise ValueError(f"loss_fn must return a scalar, got shape {tuple(loss.shape)}")
                 (loss * size).backward()  # type: ignore[no-untyped-call]
                 total, count = total + loss.detach().double().cpu() * size, count + size
-                if progress is not None:
-                    progress(count, float(total) / count)
         if group is not None:
             total, count = _over_processes(model, group, total, count)
         if count == 0:

@@ -134,8 +134,6 @@ class Perturbed(ABC):
         self._rounded: set[int] = set()  # groups with float32 states of half parameters
         self._workspace: buckets.Workspace | None = None
         self._is_separable: bool | None = None  # whether tensors may be stepped one by one
-        self._updates: dict[int, float | None] = {}  # of the inner step, by group
-        self._measures = False  # whether the next step fills them
         for name in checkpoint.HOOKS:  # an optimizer around another may never have made them
             if name not in self.__dict__:
                 setattr(self, name, OrderedDict())
@@ -265,11 +263,7 @@ class Perturbed(ABC):
             waiting = self._displace(settings)
             if closure is not None:
                 closure.note()
-            if self._measures:
-                loss, self._updates = diagnostics.inner_updates(self, *args, **kwargs)
-            else:
-                loss, self._updates = self._inner_step(*args, **kwargs), {}
-            self._measures = False
+            loss = self._inner_step(*args, **kwargs)
             for x, shift in waiting:
                 x.add_(shift)
         if self._unshown:

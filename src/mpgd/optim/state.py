@@ -28,7 +28,6 @@ from torch import Tensor
 from mpgd.noise.counter_hash import make_key
 from mpgd.noise.engines import check_integers, kernel_for
 from mpgd.noise.phased import PhasedNoise
-from mpgd.noise.word import MAGNITUDE, NEGATIVE
 from mpgd.optim.distributed import Place, is_sharded, like, local, ordinals_of, place_of
 from mpgd.optim.settings import ORBITS, Settings
 
@@ -93,10 +92,7 @@ def check_orbits(params: Sequence[Tensor], states: Sequence[State], settings: Se
 
 @torch.inference_mode(False)  # a step outside must be able to change what is made inside
 def ensure_states(groups: Groups, states: MutableMapping[Tensor, State]) -> None:
-    """Create the entries that are missing: at construction, or after a setting asks for more.
-
-    Phases of orbits that are there are cut where ``longest`` has fallen below them.
-    """
+    """Create the entries that are missing: at construction, or after a setting asks for more."""
     pending = list(_pending(groups, states))
     for p, _, settings, _ in pending:
         kernel_for(settings.engine, p.device)  # refuses one that does not run
@@ -117,9 +113,6 @@ def ensure_states(groups: Groups, states: MutableMapping[Tensor, State]) -> None
         if settings.shared and group["params"]:
             shared.append(states.setdefault(group["params"][0], {}))
             _start_shared(shared[-1], settings, shared[:-1])
-    for group, settings in groups:
-        for p in group["params"]:
-            cut_phases(states.get(p, {}), settings)
 
 
 def _pending(
@@ -202,19 +195,6 @@ def _start_batch(batch: Sequence[OrbitPart]) -> None:
     words = batch[0].noise.start(torch.cat(index), each_key)
     for part, own in zip(batch, torch.split(words, sizes), strict=True):
         part.words.copy_(own)
-
-
-def cut_phases(state: State, settings: Settings) -> None:
-    """Cut phases that are longer than the settings allow, as the end of a phase would have."""
-    for name in (*ELEMENTS, *SCALARS):
-        driver = settings.drivers[int(name.startswith(ORBITS[1]))]
-        word = state.get(name)
-        if word is not None and driver is not None and driver.is_cut:
-            words = local(word)
-            if words.dtype == torch.int32:  # else the step refuses it
-                for part in torch.split(words.view(-1), PART):
-                    is_longer = part & MAGNITUDE > driver.largest
-                    part.copy_(torch.where(is_longer, part & -NEGATIVE | driver.largest, part))
 
 
 def _start_shared(state: State, settings: Settings, others: Sequence[State]) -> None:

@@ -2,7 +2,7 @@
 
 They are those of `mpgd.noise.engines.tensor`, operation for operation. The bits of what is made of
 them would change if a multiplication and an addition were fused into one rounding, so every launch
-says ``enable_fp_fusion=False``. `mpgd.optim.displacement.gpu_kernel` displaces. These two files
+says ``enable_fp_fusion=False``. `gpu_displacement` displaces. These two files
 import triton; one of that name beside them would be confused with the package.
 
 Import this module only where triton is installed; `mpgd.noise.engines.has_triton` tells.

@@ -1,12 +1,11 @@
 """The displacement x <- (x - m x) + n of a group's parameters, before the optimizer's own step.
 
     reference   plain torch operations, on any device and for any noise: the truth
-    gpu_kernel  the kernel in Triton: one launch for all parameters of a group
     compiled    the whole as one operator that `torch.compile` does not look into
 
-On a CPU a kernel in C takes all parameters of a group in one call. A kernel gets rows of addresses,
-not tensors, because unpacking an array costs more than displacing a thousand elements. It trusts
-them, so `mpgd.optim.state.check_orbits` comes first. All of them give the same bits.
+The kernels of `mpgd.noise.engines` take all parameters of a group in one call. They get rows of
+addresses, not tensors, because unpacking an array costs more than displacing a thousand elements.
+They trust them, so `mpgd.optim.state.check_orbits` comes first. All give the same bits.
 """
 
 from __future__ import annotations
@@ -141,12 +140,13 @@ class Batch:
             if len(numbers) < len(every):
                 table = table[[k in due for k in every]]
             table[:, _STEP] = [due[k] for k in numbers]
+            terms = _terms(settings, scales, shared)
             if kernel == "triton":
-                from mpgd.optim.displacement.gpu_kernel import launch
+                from mpgd.noise.engines import gpu_displacement
 
-                launch(table, dtype, device, settings, scales, shared)
+                gpu_displacement.displace(table, dtype, device, *terms, twins=settings.twins)
             else:
-                cpu.displace(table, dtype, *_terms(settings, scales, shared), twins=settings.twins)
+                cpu.displace(table, dtype, *terms, twins=settings.twins)
             increment_version([targets[k].x for k in numbers])  # autograd saw nothing of it
         for k in self._others:
             if k in due:
@@ -163,7 +163,7 @@ def _scales(settings: Settings, eta: float) -> tuple[float, float]:
 def _terms(
     settings: Settings, scales: tuple[float, float], shared: float | None
 ) -> tuple[Term | None, Term | None]:
-    """Return m and n for the CPU's kernel; None for a noise that is not in use."""
+    """Return m and n for a kernel; None for a noise that is not in use."""
     m, n = (
         Term(driver, scale) if size else None
         for driver, scale, size in zip(settings.drivers, scales, settings.sizes, strict=True)

@@ -1,7 +1,7 @@
 """The displacement of many tensors as one launch on a GPU, written in Triton.
 
-It is that of `reference`: in float32, one operation at a time, rounded once where a
-parameter has a half type. The words are those of `mpgd.noise.engines.gpu`.
+It is that of `mpgd.optim.displacement.reference`: in float32, one operation at a time, rounded once
+where a parameter has a half type. The words are those of `mpgd.noise.engines.gpu`.
 
 A launch gets everything that changes in one tensor of 64-bit integers, the sheet: a head with the
 constants of the step, then one row for each tensor. Triton would round a Python float in its own
@@ -37,7 +37,7 @@ from torch import Tensor
 from mpgd.maps.normal import EXCESS, INPUT_SHIFT
 from mpgd.maps.rows import INPUT_BITS
 from mpgd.noise.driver import outside_modes
-from mpgd.noise.engines.cpu import Row
+from mpgd.noise.engines.cpu import Row, Term
 from mpgd.noise.engines.gpu import (
     BLOCK,
     OPTIONS,
@@ -49,7 +49,6 @@ from mpgd.noise.engines.gpu import (
     on_device,
     step_key,
 )
-from mpgd.optim.settings import Settings
 
 KINDS: Final = {torch.float32: tl.float32, torch.bfloat16: tl.bfloat16, torch.float16: tl.float16}
 
@@ -166,25 +165,34 @@ def displace_rows(
     tl.store(x_at, _rounded(x, kind), mask=inside)
 
 
-def launch(
+def displace(
     rows: NDArray[np.int64],
     dtype: torch.dtype,
     device: torch.device,
-    settings: Settings,
-    scales: tuple[float, float],
-    shared: float | None,
+    m: Term | None,
+    n: Term | None,
+    *,
+    twins: bool,
 ) -> None:
-    """Displace the rows (row, field) of parameters of one dtype on one device; advance orbits."""
+    """Displace the rows (row, field) of one dtype on one device, as `mpgd.noise.engines.cpu` does.
+
+    ``m`` and ``n`` are the terms of the displacement, at least one of them.
+    """
     places = _block_places(tuple(rows[:, Row._fields.index("length")].tolist()), device)
     if not len(places):
         return
-    known = [driver for driver in settings.drivers if driver is not None]
-    drivers = known[0], known[-1]  # one that is not used is the other
-    numbers = [0.0 if shared is None else shared]
-    for driver, scale in zip(drivers, scales, strict=True):
-        numbers += [scale * driver.laminar_value, scale * driver.burst_value]
+    has_shared = m is not None and m.driver is None
+    numbers = [m.level if m is not None and has_shared else 0.0]
+    drivers = [None if term is None else term.driver for term in (m, n)]
+    rules, tables = [], []
+    for term, driver in zip((m, n), drivers, strict=True):
+        if term is None or driver is None:  # the kernel reads none of these
+            numbers, rules, tables = [*numbers, 0.0, 0.0], [*rules, 0, 0, 0], [*tables, places]
+        else:
+            numbers += [term.level * driver.laminar_value, term.level * driver.burst_value]
+            rules += head_rule(driver)
+            tables.append(driver.returns.pairs_on(device))
     head = np.array(numbers, dtype=np.float32).view(np.int32).astype(np.int64)
-    rules = [part for driver in drivers for part in head_rule(driver)]
     sheet = torch.from_numpy(np.concatenate([head, rules, rows.reshape(-1)]))
     if device.type != "cpu":
         sheet = sheet.pin_memory().to(device, non_blocking=True)
@@ -192,14 +200,14 @@ def launch(
         displace_rows[(len(places),)](
             sheet,
             places,
-            *(driver.returns.pairs_on(device) for driver in drivers),
+            *tables,
             KINDS[dtype],
-            has_shared=shared is not None,
-            draws_m=settings.mu != 0 and shared is None,
-            draws_n=settings.sigma != 0,
-            twins=settings.twins,
-            normal_m=drivers[0].is_normal,
-            normal_n=drivers[1].is_normal,
+            has_shared=has_shared,
+            draws_m=drivers[0] is not None,
+            draws_n=drivers[1] is not None,
+            twins=twins,
+            normal_m=drivers[0] is not None and drivers[0].is_normal,
+            normal_n=drivers[1] is not None and drivers[1].is_normal,
             size=BLOCK,
             **OPTIONS,
         )
