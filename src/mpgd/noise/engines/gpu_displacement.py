@@ -184,10 +184,13 @@ def displace(
     has_shared = m is not None and m.driver is None
     numbers = [m.level if m is not None and has_shared else 0.0]
     drivers = [None if term is None else term.driver for term in (m, n)]
-    rules, tables = [], []
+    rules: list[int] = []
+    tables: list[Tensor] = []
     for term, driver in zip((m, n), drivers, strict=True):
         if term is None or driver is None:  # the kernel reads none of these
-            numbers, rules, tables = [*numbers, 0.0, 0.0], [*rules, 0, 0, 0], [*tables, places]
+            numbers += [0.0, 0.0]
+            rules += [0, 0, 0]
+            tables.append(places)
         else:
             numbers += [term.level * driver.laminar_value, term.level * driver.burst_value]
             rules += head_rule(driver)
