@@ -114,6 +114,16 @@ def check_stream(stream: object) -> int | str | None:
     return check_integer("stream", stream, 0, MAX_STREAM)
 
 
+def check_seed_or_stream(seed: object) -> int | tuple[int, int | str]:
+    """Return ``seed``: a number, or a pair of a number and the name of a stream."""
+    if not isinstance(seed, (tuple, list)):
+        return check_seed(seed)
+    stream = check_stream(seed[1]) if len(seed) == 2 else None
+    if stream is None:
+        raise ValueError(f"seed must be a number or a pair (number, name), got {seed!r}")
+    return check_seed(seed[0]), stream
+
+
 def check_shape(shape: object) -> tuple[int, ...]:
     """Return ``shape`` as a tuple of non-negative integers; a single integer is one axis."""
     if isinstance(shape, int):

@@ -64,7 +64,7 @@ def test_a_named_seed_is_a_seed_of_its_own() -> None:
         (-1, ValueError, r"seed must be an integer in \[0, .*\], got -1"),
         ((0, 1.5), TypeError, r"stream must be an integer .* got 1.5"),
         ((0, -1), ValueError, r"stream must be an integer .* got -1"),
-        ((0, None), ValueError, r"second part of a seed must be a name or a number, .*None"),
+        ((0, None), ValueError, r"must be a number or a pair \(number, name\), got \(0, None\)"),
         ((0, "a", "b"), ValueError, r"a number or a pair \(number, name\), got \(0, 'a', 'b'\)"),
     ],
 )

@@ -30,8 +30,7 @@ from mpgd.parameters import (
     check_gamma,
     check_integer,
     check_nonnegative,
-    check_seed,
-    check_stream,
+    check_seed_or_stream,
 )
 
 Pair = float | tuple[float, float]  # a number for both noises, or (multiplicative, additive)
@@ -211,18 +210,6 @@ def check_noise(own: Mapping[str, Any]) -> NoiseLike:
                 f"noise={noise!r} says {name} itself, got {name}={own[name]!r} too; leave it out"
             )
     return tuple(noise) if isinstance(noise, list) else noise
-
-
-def check_seed_or_stream(seed: Any) -> Seed:
-    """Return a seed: a number, or a number and the name of a stream."""
-    if not isinstance(seed, (tuple, list)):
-        return check_seed(seed)
-    if len(seed) != 2:
-        raise ValueError(f"seed must be a number or a pair (number, name), got {seed!r}")
-    stream = check_stream(seed[1])
-    if stream is None:
-        raise ValueError(f"the second part of a seed must be a name or a number, got {seed!r}")
-    return check_seed(seed[0]), stream
 
 
 def pair(name: str, value: Any) -> tuple[Any, Any]:
