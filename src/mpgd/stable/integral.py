@@ -46,6 +46,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.polynomial.chebyshev import chebval, chebvander
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
@@ -56,11 +57,18 @@ RATE = 2.0
 LOG_OVERFLOW = 700.0  # e^(-g) is lost beyond g = e^700, even as a logarithm
 DEPTH = 36.0  # -log of the relative weight below which nodes are left out
 LOG_CUT = float(np.log(750.0))  # e^(-750) is 0 in double precision
-CELL = 2.0  # values of xi in one cell share their nodes
-CHUNK = 100_000  # entries of the largest temporary array
-PAGE = 16  # cells of one page
-GRID = 2048  # starting points for Newton's method
+CELL = 8.0  # values of xi in one cell share their nodes
+DEGREE = 20  # of the interpolation of many values
+DENSE = 3.0
+LAST_TERM = 1e-14  # relative size at which its series ends
+NARROW = 0.04  # half a width at which it always does; the nearest singularity is 0.1 away
+PAGE = 4  # cells of one page
+GRID = 512  # starting points for Newton's method
 FLAT = 1e-4  # its fourth power is below rounding
+_ANGLES = np.pi * (np.arange(DEGREE) + 0.5) / DEGREE
+UNIT_POINTS = np.cos(_ANGLES)
+TO_COEFFICIENTS = chebvander(UNIT_POINTS, DEGREE - 1).T * (2.0 / DEGREE)
+TO_COEFFICIENTS[0] *= 0.5
 LOG_DIGITS = 42.0  # e^-42 is far below rounding: two terms of a series that differ so much
 
 
@@ -268,74 +276,91 @@ class Integral:
         Returns:
             An array (row, xi).
         """
-        full = np.array([-np.inf, np.log(self.width / np.pi), -np.inf])[list(rows)]
-        sums = np.repeat(full[:, None], xi.size, axis=1)
-        sums[:, np.isnan(xi)] = np.nan
-        for cell, members in _cells(xi, self.floor):
-            here = self._cell_nodes(cell, deep=1 in rows)
-            weights = here.weights[list(rows)]
-            for start in range(0, members.size, max(1, CHUNK // here.u.size)):
-                rank = members[start : start + max(1, CHUNK // here.u.size)]
-                sums[:, rank] = self._cell_sums(xi[rank] - cell * CELL, cell * CELL, here, weights)
-        if 1 in rows and np.isfinite(self.floor):  # the boundary term at delta = 0
-            row = list(rows).index(1)
+        chosen = list(rows)
+
+        def combine(page: int, keep: slice, level: Array, decay: Array, factor: Array) -> Array:
+            return np.log((self.pages[page].weights[chosen, keep] * level) @ decay)
+
+        full = np.array([-np.inf, np.log(self.width / np.pi), -np.inf])[chosen]
+        sums = self._by_cells(xi, full, len(chosen), 1 in chosen, combine)
+        if 1 in chosen and np.isfinite(self.floor):  # the boundary term at delta = 0
+            row = chosen.index(1)
             term = -self.width / np.pi * np.expm1(-np.exp(np.minimum(xi + self.floor, 700.0)))
             sums[row] = np.where(xi + self.floor < 6.0, np.log(np.exp(sums[row]) + term), full[row])
         return sums
 
-    def means(self, xi: Array, functions: Callable[[Array], Array]) -> tuple[Array, Array]:
-        """Return the means of some functions of w under the weight g e^(-g) d delta.
+    def means(
+        self, xi: Array, functions: Callable[[Array], Array], count: int
+    ) -> tuple[Array, Array, Array]:
+        """Return log of 1/pi int g e^(-g) d delta, and means of functions of w under this weight.
 
         Args:
-            xi: one-dimensional; NaN, and values whose weights underflow, give NaN.
-            functions: from w to an array (function, w).
+            xi: one-dimensional; NaN, and values whose weights underflow, give means of NaN.
+            functions: from w to an array (function, w), the first one 1.
+            count: number of functions.
 
         Returns:
-            The means of the functions and those of the functions times 1 - g, (function, xi) each.
+            The logarithm, (xi,), the means of the functions and those of the functions times
+            1 - g, (function, xi) each.
 
         Examples:
             >>> def line(w):
             ...     delta = 1.0 / (1.0 + np.exp(-w))
             ...     return w, np.ones_like(w), delta, delta / (1.0 + np.exp(w))
             >>> law = Integral(line, (-90.0, 60.0), -np.inf, 1.0)
-            >>> ones = law.means(np.zeros(1), lambda w: np.ones((1, w.size)))[0]
+            >>> ones = law.means(np.zeros(1), lambda w: np.ones((1, w.size)), 1)[1]
             >>> round(float(ones[0, 0]), 12)
             1.0
         """
-        size = len(functions(np.zeros(1)))
-        plain, turned = np.full((size, xi.size), np.nan), np.full((size, xi.size), np.nan)
         of_page: dict[int, Array] = {}
+
+        def combine(page: int, keep: slice, level: Array, decay: Array, factor: Array) -> Array:
+            if page not in of_page:
+                of_page[page] = functions(self.pages[page].w) * self.pages[page].weights[2]
+            masses = of_page[page][:, keep] * level
+            sums = np.concatenate([masses, masses * level]) @ decay
+            plain, turned = sums[:count] / sums[0], sums[count:] / sums[0]
+            return np.concatenate([np.log(sums[:1]), plain, plain - turned * factor])
+
+        fill = np.array([-np.inf] + 2 * count * [np.nan])
+        rows = self._by_cells(xi, fill, 1, False, combine)
+        return rows[0], rows[1 : count + 1], rows[count + 1 :]
+
+    def _by_cells(
+        self, xi: Array, fill: Array, logs: int, deep: bool, combine: Callable[..., Array]
+    ) -> Array:
+        """Return functions of xi, made of the nodes of its cell; ``fill`` where e^(-g) is lost.
+
+        Args:
+            xi: one-dimensional.
+            fill: value of each function.
+            logs: how many of the functions, from the first one on, are logarithms of integrals.
+            deep: whether 1 - e^(-g) is among them.
+            combine: from a page, the slice of its nodes, g at the start of the cell, e^(-g) (over
+                its value at delta = 0) and e^(xi - start) to the functions, logarithms without
+                what all nodes have in common.
+        """
+        out = np.repeat(fill[:, None], xi.size, axis=1)
+        out[:, np.isnan(xi)] = np.nan
         for cell, members in _cells(xi, self.floor):
-            page, keep = self._cell_slice(cell, deep=False)
-            if cell // PAGE not in of_page:
-                of_page[cell // PAGE] = functions(page.w)
-            u, values = page.u[keep], of_page[cell // PAGE][:, keep]
-            level = np.exp(u + cell * CELL)
-            excess, mass = -level * np.expm1(self.floor - u), page.weights[2, keep] * level
-            for start in range(0, members.size, max(1, CHUNK // u.size)):
-                rank = members[start : start + max(1, CHUNK // u.size)]
-                factor = np.exp(xi[rank] - cell * CELL)
-                weight = mass[:, None] * np.exp(-excess[:, None] * factor)
-                weight /= weight.sum(axis=0)
-                plain[:, rank] = values @ weight
-                turned[:, rank] = plain[:, rank] - (values * level) @ weight * factor
-        return plain, turned
+            keep, base = self._cell_slice(cell, deep=deep), cell * CELL
+            u, growth = self.pages[cell // PAGE].u[keep], xi[members] - base
+            level = np.exp(u + base)
+            # u - u(0) through expm1: on a thin tail all the integral lies where they nearly agree.
+            excess = level * np.expm1(self.floor - u)
 
-    def _cell_sums(self, growth: Array, base: float, here: Nodes, weights: Array) -> Array:
-        """Return the sums at xi = base + growth."""
-        level = np.exp(here.u + base)
-        # u - u(0) through expm1: on a thin tail the whole integral lives where they nearly agree.
-        excess = -level * np.expm1(self.floor - here.u)
-        factor = np.exp(growth)
-        total = (weights * level) @ np.exp(-excess[:, None] * factor)
-        return np.asarray(np.log(total) + growth - np.exp(self.floor + base) * factor)
+            def functions(growth: Array) -> Array:
+                factor = np.exp(growth)
+                decay = np.exp(np.multiply.outer(excess, factor))  # noqa: B023
+                return combine(cell // PAGE, keep, level, decay, factor)  # noqa: B023
 
-    def _cell_nodes(self, cell: int, *, deep: bool) -> Nodes:
-        page, keep = self._cell_slice(cell, deep=deep)
-        return Nodes(page.w[keep], page.u[keep], page.log_mass[:, keep], page.weights[:, keep])
+            values = _interpolated(functions, growth, 0.0, CELL)
+            values[:logs] += growth - np.exp(self.floor + base) * np.exp(growth)
+            out[:, members] = values
+        return out
 
-    def _cell_slice(self, cell: int, *, deep: bool) -> tuple[Nodes, slice]:
-        """Return the page and the nodes of it that matter in one cell; 1 - e^(-g) needs more."""
+    def _cell_slice(self, cell: int, *, deep: bool) -> slice:
+        """Return the nodes of its page that matter in one cell; 1 - e^(-g) needs more."""
         page, xi = cell // PAGE, cell * CELL
         if page not in self.pages:
             self.pages[page] = self._page_nodes(page * PAGE * CELL)
@@ -345,7 +370,7 @@ class Integral:
         centre = min(centre, u.size - 1)
         order = log_mass[int(deep and self.floor == -np.inf)]
         start = int(np.searchsorted(order, order[centre] - DEPTH))
-        return self.pages[page], slice(start, max(stop, start + 1))
+        return slice(start, max(stop, start + 1))
 
     def _highest(self, xi: float) -> float:
         """Return the u above which e^(-g) is 0 for all values from xi on."""
@@ -381,6 +406,26 @@ class Integral:
         """Return u and the two log masses, which increase but for rounding, in order."""
         rest = u + np.log(self.width) - np.logaddexp(0.0, w)
         return np.maximum.accumulate(np.stack([u, u + np.log(d_delta), rest]), axis=1)
+
+
+def _interpolated(
+    functions: Callable[[Array], Array], x: Array, low: float, high: float
+) -> Array:
+    """Return smooth functions at points of [low, high], (function, point).
+
+    Where points are dense they are Chebyshev series, halved until the last terms vanish.
+    """
+    if x.size <= DEGREE * max(2.0, DENSE * (high - low)):
+        return functions(x)
+    middle, half = 0.5 * (low + high), 0.5 * (high - low)
+    series = TO_COEFFICIENTS @ functions(middle + half * UNIT_POINTS).T
+    rest = np.abs(series[-2:]).max(axis=0)
+    if half < NARROW or (rest < LAST_TERM * np.maximum(np.abs(series[0]), 1.0)).all():
+        return np.asarray(chebval((x - middle) / half, series))
+    values, left = np.empty((series.shape[1], x.size)), x < middle
+    values[:, left] = _interpolated(functions, x[left], low, middle)
+    values[:, ~left] = _interpolated(functions, x[~left], middle, high)
+    return values
 
 
 def _cells(xi: Array, floor: float) -> Iterator[tuple[int, NDArray[np.intp]]]:
