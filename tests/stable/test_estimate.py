@@ -53,6 +53,20 @@ def test_slope_of_the_likelihood_vanishes_at_the_fit(alpha: float) -> None:
     assert slope @ np.linalg.solve(result.information, slope) < 1e-5**2
 
 
+def test_units_of_the_data_do_not_matter() -> None:
+    x = StableLaw(1.6, 0.3, parametrization="S0").rvs(500, random_state=2)
+    one, many = fit(x), fit(1e9 * x)
+    assert many.converged
+    for result, unit in ((one, 1.0), (many, 1e9)):
+        units = np.array([1.0, 1.0, unit, unit])
+        theta = np.array([getattr(result.law, name) for name in NAMES]) / units
+        expected = np.array([getattr(one.law, name) for name in NAMES])
+        assert (np.abs(theta - expected) < 1e-5 * one.standard_errors).all()
+        np.testing.assert_allclose(result.standard_errors / units, one.standard_errors, rtol=1e-4)
+        distance = result.profile_distance("loc", result.law.loc + unit)
+        assert distance == pytest.approx(one.profile_distance("loc", one.law.loc + 1.0), rel=1e-3)
+
+
 def test_fixed_parameters_stay() -> None:
     x = StableLaw(1.6, 0.0, 1.0, 2.0).rvs(500, random_state=2)
     result = fit(x, fix_beta=0.0, fix_loc=1.0)

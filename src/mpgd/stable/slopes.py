@@ -5,7 +5,7 @@ At fixed w (see `integral`), with log g = xi + u, and E the mean under the weigh
     d/dp log int g e^(-g) d delta = E[(1 - g) (xi_p + u_p)] + (log Lambda)_p
     d/dp     int   e^(-g) d delta = -E[xi_p + u_p] int g e^(-g) d delta + (log Lambda)_p int e^(-g)
 
-where p is y, alpha or beta; u depends on them through A and epsilon (`integral`). Three places need
+where p is y, alpha or beta; u depends on them through A and epsilon (`standard`). Three places need
 more. At y -> 0 the derivative in y is a difference of equal terms, and the power series of f takes
 over. Within NEAR of alpha = 1 each derivative is the polynomial of degree 5 in alpha through the
 values at six laws outside. At alpha = 2 and |beta| = 1, where a heavy tail begins or ends, the
@@ -20,9 +20,17 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mpgd.stable.integral import Array, angles, log_side, side_of
+from mpgd.stable.integral import Array
 from mpgd.stable.law import grouped_laws
-from mpgd.stable.standard import BAND, location, log_functions, skew_shift
+from mpgd.stable.standard import (
+    BAND,
+    angles,
+    location,
+    log_functions,
+    log_side,
+    side_of,
+    skew_shift,
+)
 
 INSIDE = 1e-7  # distance to the end of a range at which a one-sided derivative is taken
 SERIES_UP_TO = 1e-3  # of y in units of the radius in which the series is geometric
@@ -236,7 +244,7 @@ def _u_slopes(w: Array, alpha: float, beta: float) -> Array:
     A = max(alpha, 1.0 / alpha)
     a, width = A - 1.0, omega / A
     delta, phi = width / (1.0 + np.exp(-w)), width / (1.0 + np.exp(w))
-    end = A * phi < 0.5 * np.pi  # the same choice of arguments as in `integral`
+    end = A * phi < 0.5 * np.pi  # the same choice of arguments as in `standard`
     angle = np.where(end, A * phi, epsilon + A * delta)
     past = epsilon + a * delta > 0.5 * np.pi
     middle = np.where(past, omega - a * delta, epsilon + a * delta)
