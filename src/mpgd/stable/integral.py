@@ -39,9 +39,10 @@ CELL = 8.0  # values of xi in one cell share their nodes
 DEGREE = 20  # of the interpolation of many values
 DENSE = 3.0  # multiple of DEGREE a unit of xi from which it pays
 LAST_TERM = 1e-14  # relative size at which its series ends
-NARROW = 0.04  # half a width at which it always does; the nearest singularity is 0.1 away
+WIDE = 1.0  # half a width above which it never does
+NARROW = 0.04  # and below which it always does; the nearest singularity is 0.1 away
 PAGE = 4  # cells of one page
-GRID = 512  # starting points for Newton's method
+GRID = 2048  # points that bracket the nodes of a page, and start Newton's method
 _ANGLES = np.pi * (np.arange(DEGREE) + 0.5) / DEGREE
 UNIT_POINTS = np.cos(_ANGLES)  # Chebyshev nodes
 TO_COEFFICIENTS = chebvander(UNIT_POINTS, DEGREE - 1).T * (2.0 / DEGREE)
@@ -240,13 +241,15 @@ def interpolated(functions: Callable[[Array], Array], x: Array, low: float, high
     if x.size <= DEGREE * max(2.0, DENSE * (high - low)):
         return functions(x)
     middle, half = 0.5 * (low + high), 0.5 * (high - low)
-    series = TO_COEFFICIENTS @ functions(middle + half * UNIT_POINTS).T
-    rest = np.abs(series[-2:]).max(axis=0)
-    if half < NARROW or (rest < LAST_TERM * np.maximum(np.abs(series[0]), 1.0)).all():
-        return np.asarray(chebval((x - middle) / half, series))
-    values, left = np.empty((series.shape[1], x.size)), x < middle
-    values[:, left] = interpolated(functions, x[left], low, middle)
-    values[:, ~left] = interpolated(functions, x[~left], middle, high)
+    if half <= WIDE:
+        series = TO_COEFFICIENTS @ functions(middle + half * UNIT_POINTS).T
+        rest = np.abs(series[-2:]).max(axis=0)
+        if half < NARROW or (rest < LAST_TERM * np.maximum(np.abs(series[0]), 1.0)).all():
+            return np.asarray(chebval((x - middle) / half, series))
+    left = x < middle
+    parts = interpolated(functions, x[left], low, middle)
+    values = np.empty((len(parts), x.size))
+    values[:, left], values[:, ~left] = parts, interpolated(functions, x[~left], middle, high)
     return values
 
 

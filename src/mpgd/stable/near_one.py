@@ -119,8 +119,12 @@ def _turned(x: Array, alpha: float, beta: float) -> Array:
 
 
 def _turned_side(x: Array, alpha: float, beta: float) -> Array:
-    """Return `_turned` at x >= 0."""
-    tail, density = interpolated(lambda y: np.log(_contour(y, alpha, beta)), x, 0.0, FAR)
+    """Return `_turned` at x >= 0; in s = arcsinh x the functions are smooth on one scale."""
+
+    def functions(s: Array) -> Array:
+        return np.log(_contour(np.sinh(s), alpha, beta))
+
+    tail, density = interpolated(functions, np.arcsinh(x), 0.0, math.asinh(FAR))
     return np.stack([tail, np.log1p(-np.exp(tail)), density])
 
 
