@@ -16,8 +16,8 @@ c0 has 64 bits, its lowest 8 are e; t1 has 32, sh 6 and t2, which is signed, 26 
 lowest up. A tail is a power of u, and so is an octave of it: every octave has the same error.
 
 The quantiles at the nodes of an octave are doubles, whose last bits depend on the CPU. They are
-rounded to 28 bits, 2^17 times as coarse, so that two CPUs disagree only where a node is next to a
-rounding boundary: about one table in a hundred. A checkpoint holds the hash of the table.
+rounded to 28 bits, so that two CPUs disagree only where a node is next to a rounding boundary: if
+they differ by 1e-15, the chance is below 1 in 1,000 a table. A checkpoint holds the table's hash.
 
 X(t) has independent increments, and X(t + h) - X(t) is the law of X(1) with scale times h^(1/alpha)
 and location (in S1) times h. d coordinates are independent, or isotropic: then the increment is
