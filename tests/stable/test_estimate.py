@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from mpgd.stable import StableLaw
-from mpgd.stable.estimate import _log_density, fit
+from mpgd.stable.estimate import fit
+from mpgd.stable.slopes import gradient, log_density_and_scores
 
 NAMES = ("alpha", "beta", "loc", "scale")
 
@@ -27,11 +28,43 @@ def test_likelihood_is_largest_at_the_fit_and_covers_the_truth(alpha: float, bet
             assert StableLaw(*moved, "S0").logpdf(x).sum() < result.log_likelihood
 
 
-def test_interpolated_density_is_the_density() -> None:
-    x = StableLaw(1.4, 0.5, 1.0, 2.0, "S0").rvs(2000, random_state=3)
-    for theta in ([1.4, 0.5, 1.0, 2.0], [1.004, -0.7, 0.0, 1.0], [2.0, 0.0, 1.0, 30.0]):
-        exact = StableLaw(*theta, "S0").logpdf(x)
-        np.testing.assert_allclose(_log_density(x, np.array(theta)), exact, rtol=2e-6, atol=2e-6)
+THETAS = [[0.5, 0.3, 0.0, 1.0], [0.7, 1.0, -9.0, 2.0], [1.4, 0.5, 1.0, 2.0]]
+THETAS += [[1.004, -0.7, 0.0, 1.0], [1.008, 0.4, 0.0, 1.0], [1.6, -1.0, 0.0, 1.0], [2.0, 0, 1, 30]]
+
+
+@pytest.mark.parametrize("theta", THETAS)
+def test_density_and_scores_in_one_pass_are_the_law_s(theta: list[float]) -> None:
+    """Many values are interpolated; each alone is not."""
+    x = StableLaw(1.4, 0.5, 1.0, 2.0, "S0").rvs(3000, random_state=3)
+    value, scores = log_density_and_scores(x, np.array(theta))
+    few = slice(0, 3000, 100)
+    np.testing.assert_allclose(value[few], StableLaw(*theta, "S0").logpdf(x[few]), rtol=1e-12)
+    alone = np.stack([gradient("logpdf", [v, *theta], "S0")[1:] for v in x[few]], axis=1)
+    np.testing.assert_allclose(scores[:, few], alone, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.8, 1.7])
+def test_slope_of_the_likelihood_vanishes_at_the_fit(alpha: float) -> None:
+    """Next to one standard error, which changes the likelihood by 1/2."""
+    result = fit(StableLaw(alpha, 0.5, parametrization="S0").rvs(1000, random_state=5))
+    theta = [getattr(result.law, name) for name in NAMES]
+    slope = gradient("logpdf", [result.data, *theta], "S0")[1:].sum(axis=1)
+    assert result.converged
+    assert slope @ np.linalg.solve(result.information, slope) < 1e-5**2
+
+
+def test_units_of_the_data_do_not_matter() -> None:
+    x = StableLaw(1.6, 0.3, parametrization="S0").rvs(500, random_state=2)
+    one, many = fit(x), fit(1e9 * x)
+    assert many.converged
+    for result, unit in ((one, 1.0), (many, 1e9)):
+        units = np.array([1.0, 1.0, unit, unit])
+        theta = np.array([getattr(result.law, name) for name in NAMES]) / units
+        expected = np.array([getattr(one.law, name) for name in NAMES])
+        assert (np.abs(theta - expected) < 1e-5 * one.standard_errors).all()
+        np.testing.assert_allclose(result.standard_errors / units, one.standard_errors, rtol=1e-4)
+        distance = result.profile_distance("loc", result.law.loc + unit)
+        assert distance == pytest.approx(one.profile_distance("loc", one.law.loc + 1.0), rel=1e-3)
 
 
 def test_fixed_parameters_stay() -> None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import integrate
 from scipy.stats import kstest, levy_stable, norm
 
-from mpgd.stable import StableLaw, integral
+from mpgd.stable import StableLaw, integral, standard
 from mpgd.stable.sampling import chambers_mallows_stuck
 from mpgd.stable.standard import SUBTRACT_FROM
 
@@ -191,9 +191,9 @@ def test_quantile_at_zero_and_at_the_ends() -> None:
 @pytest.mark.parametrize("alpha", [0.4, 0.9, 1.01, 1.05, 1.6, 1.999])
 def test_no_jump_where_the_computation_changes(alpha: float, beta: float) -> None:
     """Cells and pages of xi, the floor and the ceiling of y, and the sign of x."""
-    law, side = StableLaw(alpha, beta), integral.side_of(alpha, beta) if alpha > 1 else None
+    law, side = StableLaw(alpha, beta), standard.side_of(alpha, beta) if alpha > 1 else None
     power = alpha / (alpha - 1.0)
-    offset = side.offset if side else integral.side_of(alpha, 0.2).offset
+    offset = side.offset if side else standard.side_of(alpha, 0.2).offset
     switch = np.exp((integral.CELL * np.arange(-20, 25) - offset) / power)
     switch = switch[(switch > 1e-12) & (switch < 1e12)]
     if side and beta > -1.0:
@@ -203,6 +203,27 @@ def test_no_jump_where_the_computation_changes(alpha: float, beta: float) -> Non
         assert_relative(f(above), f(below), 2e-11)
         if alpha > 1:
             assert f(-1e-17) == pytest.approx(f(1e-17), rel=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "beta"),
+    [(0.3, 0.5), (0.8, 1.0), (1.0, 0.4), (1.2, -0.9), (1.99, -0.99), (2 - 1e-9, 0)],
+)
+def test_dense_points_have_the_values_of_single_ones(
+    alpha: float, beta: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dense points are interpolated; the last laws change quickly where their heavy tail begins."""
+    x = np.concatenate([np.linspace(-12.0, 12.0, 5000), np.geomspace(1e-3, 1e3, 5000)])
+    law, some = StableLaw(alpha, beta, parametrization="S0"), slice(0, None, 97)
+    for name in ("logpdf", "logsf", "logcdf"):
+        alone = np.array([getattr(law, name)(v) for v in x[some]])
+        dense = getattr(law, name)(x)[some]
+        finite = np.isfinite(alone)
+        np.testing.assert_array_equal(dense[~finite], alone[~finite])
+        np.testing.assert_allclose(dense[finite], alone[finite], rtol=2e-13, atol=2e-13)
+    if alpha > 1.9:
+        monkeypatch.setattr(integral, "LAST_TERM", 1.0)  # without halving
+        assert not np.allclose(law.logcdf(x)[some], alone, rtol=1e-9, atol=1e-9)
 
 
 def test_step_has_converged(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,12 +240,12 @@ def test_step_has_converged(monkeypatch: pytest.MonkeyPatch) -> None:
         (2 - 1e-14, -0.9),
     ]:
         rows = (0, 2) if alpha > SUBTRACT_FROM else (0, 1, 2)
-        coarse = np.exp(integral.log_side(y, alpha, beta, rows))
+        coarse = np.exp(standard.log_side(y, alpha, beta, rows))
         with monkeypatch.context() as patch:
             patch.setattr(integral, "STEP", 0.5 * integral.STEP)
-            integral.side_of.cache_clear()
-            fine = np.exp(integral.log_side(y, alpha, beta, rows))
-        integral.side_of.cache_clear()
+            standard.side_of.cache_clear()
+            fine = np.exp(standard.log_side(y, alpha, beta, rows))
+        standard.side_of.cache_clear()
         assert_relative(coarse, fine, 1e-12)
 
 

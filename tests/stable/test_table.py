@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from mpgd import StableNoise
 from mpgd.noise.counter_hash import flat_index, hash_elements, step_key_tensor
-from mpgd.stable import StableLaw
+from mpgd.stable import StableLaw, sampling
 from mpgd.stable.sampling import draw_quantiles, quantile_rows
 from mpgd.stable.standard import quantile
 
+Array = NDArray[np.float64]
+
+FINGERPRINTS = [
+    (0.5, 0.5, "45022d79fd4667dd"),
+    (1.0, 0.5, "40b5b9894d3012b7"),
+    (1.5, 0.5, "4dbd68d78f742f3f"),
+    (2.0, 0.0, "cc32c6f5a035b16c"),
+]
 ERRORS = [
     (0.25, 0.5, 5e-5),
     (0.4, 0.5, 5e-6),
@@ -38,6 +49,30 @@ def test_table_is_the_quantile_function(alpha: float, beta: float, bound: float)
     low, high = (quantile(*ends, alpha, beta) for ends in ((p, 1.0 - p), (1.0 - p, p)))
     exact = np.where(side == 1, low, high)
     assert (np.abs(x - exact) / np.maximum(np.abs(exact), 0.1)).max() < bound
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(0.5, 0.5), (1.0, 0.5), (1.5, 0.5)])
+def test_last_bits_of_quantiles_do_not_reach_the_table(
+    alpha: float, beta: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Changes of a few units in the last place, as another CPU makes them; the twin: of 1e-9."""
+    rows, rng = quantile_rows(alpha, beta), np.random.default_rng(1)
+
+    def moved(size: float) -> NDArray[np.int64]:
+        def noisy(*arguments: Any) -> Array:
+            exact = quantile(*arguments)
+            return exact * (1.0 + size * rng.uniform(-1.0, 1.0, exact.shape))
+
+        monkeypatch.setattr(sampling, "quantile", noisy)
+        return np.asarray(quantile_rows.__wrapped__(alpha, beta))
+
+    np.testing.assert_array_equal(moved(1e-15), rows)
+    assert not np.array_equal(moved(1e-9), rows)
+
+
+@pytest.mark.parametrize(("alpha", "beta", "expected"), FINGERPRINTS)
+def test_tables_are_those_of_the_first_machine(alpha: float, beta: float, expected: str) -> None:
+    assert hashlib.sha256(quantile_rows(alpha, beta).tobytes()).hexdigest()[:16] == expected
 
 
 @pytest.mark.parametrize(("alpha", "beta"), [(0.3, 0.2), (1.0, 0.5), (1.2, 0.5), (1.7, -0.4)])

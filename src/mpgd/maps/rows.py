@@ -67,7 +67,7 @@ def from_values(values: Array, row_bits: int, parts: int = 1) -> Rows:
 
     An octave has ``parts`` panels and 2^row_bits rows.
     """
-    return pack(*_cut(values, 2**row_bits // parts))
+    return pack(*cut(values, 2**row_bits // parts))
 
 
 def read(rows: Rows, row_bits: int, u: Array) -> Array:
@@ -135,7 +135,7 @@ def _fall(t1: Rows, t2: Rows, sh: Rows) -> Rows:
     return np.asarray((X * (t1 - ((X * t2) >> _u(32)))) >> sh)
 
 
-def _cut(values: Array, pieces: int) -> tuple[Array, Array, Array]:
+def cut(values: Array, pieces: int) -> tuple[Array, Array, Array]:
     """Cut the interpolant of each row of ``values``, (panel, node), into quadratics.
 
     Return their coefficients, lowest power first, in x in [0, 1) along the piece.

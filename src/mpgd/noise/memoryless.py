@@ -13,6 +13,7 @@ Of a stable number's hash the uppermost bit is the side of the median, see `mpgd
 
 from __future__ import annotations
 
+import hashlib
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
@@ -86,7 +87,7 @@ def stable_driver(alpha: float, beta: float) -> Driver:
         starts=table,
         law=None,
         largest=0,
-        fingerprint=0,
+        fingerprint=int.from_bytes(hashlib.sha256(falling.tobytes()).digest()[:8], "little") >> 1,
         is_stable=True,
     )
 

@@ -1,9 +1,9 @@
 """Stable laws.
 
 law        the law, with the names of scipy.stats
-standard   the standard law: its functions and quantiles
-integral   one side by Zolotarev's integral, and its quadrature
+standard   the standard law: its functions by Zolotarev's integral, and quantiles
 near_one   the same for alpha near 1
+integral   the quadrature
 sampling   draws by a formula, from a table, and along paths
 slopes     derivatives in x and the parameters
 estimate   maximum likelihood

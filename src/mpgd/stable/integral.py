@@ -1,26 +1,6 @@
-"""One side of the standard stable law (S1), by Zolotarev's integral, for alpha away from 1.
+"""Quadrature of Zolotarev's integrals, to 13 digits, for any number of x.
 
-For alpha > 1 and y > 0, with tau = tan(pi (2 - alpha) / 2), A = alpha, a = A - 1 and the angle
-
-    epsilon = arctan(tau) + arctan(beta tau)         0 only if the tail y > 0 is thin
-    Lambda  = (pi - epsilon) / A                     P(X > 0) = Lambda / pi
-
-Zolotarev's integral in the distance delta to its upper end (Nolan's pi/2 - theta) is
-
-    P(X > y) = 1/pi                      int_0^Lambda  e^(-g) d delta
-    f(y)     = alpha / ((alpha-1) pi y)  int_0^Lambda  g e^(-g) d delta
-    g = y^(alpha/(alpha-1)) (cos(alpha theta_0))^(1/(alpha-1)) V(delta)
-    V = (sin(delta) / sin(epsilon + A delta))^(1/a) sin(epsilon + a delta) / sin(epsilon + A delta)
-
-For alpha < 1 it is the same V with A = 1/alpha and epsilon = pi/2 - theta_0 (Zolotarev's duality),
-and with delta = alpha (theta + theta_0)
-
-    P(0 < X < y) = 1/(alpha pi)          int_0^Lambda  e^(-g) d delta
-    f(y)         = 1/((1-alpha) pi y)    int_0^Lambda  g e^(-g) d delta
-
-V grows with delta.
-
-Quadrature. All integrals of this folder have the form
+All integrals of this folder have the form
 
     int (e^(-g), 1 - e^(-g), g e^(-g)) d delta,          log g = xi + u(delta)
 
@@ -33,19 +13,18 @@ about the real line and vanish at both ends, so equal steps converge geometrical
 leaves an error of a few 1e-14. The nodes t = j STEP do not depend on x; they are found once for
 each law and each page of xi, and x enters only through e^(-g).
 
-References: Zolotarev (1986), One-dimensional Stable Distributions, Theorems 2.2.3 and 2.3.2;
-Nolan (1997), Stochastic Models 13, Theorem 1.
+In a cell of xi all x share their nodes, and what is summed is a smooth function of xi. Where x are
+dense, it is interpolated by a Chebyshev series.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.polynomial.chebyshev import chebval, chebvander
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
@@ -56,164 +35,18 @@ RATE = 2.0
 LOG_OVERFLOW = 700.0  # e^(-g) is lost beyond g = e^700, even as a logarithm
 DEPTH = 36.0  # -log of the relative weight below which nodes are left out
 LOG_CUT = float(np.log(750.0))  # e^(-750) is 0 in double precision
-CELL = 2.0  # values of xi in one cell share their nodes
-CHUNK = 100_000  # entries of the largest temporary array
-PAGE = 16  # cells of one page
-GRID = 2048  # starting points for Newton's method
-FLAT = 1e-4  # its fourth power is below rounding
-LOG_DIGITS = 42.0  # e^-42 is far below rounding: two terms of a series that differ so much
-
-
-# ---- one side of a law ---------------------------------------------------------------------------
-
-
-class Side(NamedTuple):
-    """The side y > 0 of a law: g = exp(power log y + offset) V; smallest and largest log y."""
-
-    power: float
-    offset: float
-    log_ends: tuple[float, float]
-    integral: Integral
-
-
-def angles(alpha: float, beta: float) -> tuple[float, float]:
-    """Return epsilon and pi - epsilon, both without cancellation.
-
-    Args:
-        alpha: stability index in (0, 2], not 1.
-        beta: skewness in [-1, 1].
-
-    Returns:
-        Two angles with the sum pi. The second one is 0 if the law has no mass on y > 0.
-
-    Examples:
-        >>> angles(1.5, -1.0)[0]
-        0.0
-        >>> angles(0.5, -1.0)[1]
-        0.0
-        >>> round(angles(1.5, 0.0)[0] / np.pi, 12)
-        0.25
-    """
-    if alpha > 1.0:
-        tau = math.tan(0.5 * math.pi * (2.0 - alpha))
-        epsilon = math.atan2((1.0 + beta) * tau, 1.0 - beta * tau**2)
-        return epsilon, math.pi - epsilon
-    tau = math.tan(0.5 * math.pi * alpha)
-    epsilon = math.atan2((1.0 - beta) * tau, 1.0 + beta * tau**2) / alpha
-    return epsilon, math.atan2((1.0 + beta) * tau, 1.0 - beta * tau**2) / alpha
-
-
-def log_side(y: Array, alpha: float, beta: float, rows: Sequence[int] = (0, 1, 2)) -> Array:
-    """Return log P(X > y), log P(0 < X < y) and log f(y), which share their exponentials.
-
-    Args:
-        y: one-dimensional, entries >= 0 or NaN.
-        alpha: stability index in (0, 0.99] or [1.01, 2].
-        beta: skewness in [-1, 1].
-        rows: which of the three.
-
-    Returns:
-        An array (row, y).
-
-    Examples:
-        >>> tail, inside, density = np.exp(log_side(np.array([0.0, 1.0]), 1.5, 0.0))
-        >>> round(float(tail[1]), 6), round(float(tail[1] + inside[1]), 12)
-        (0.243658, 0.5)
-        >>> round(float(density[1]), 6)
-        0.202038
-    """
-    if angles(alpha, beta)[1] == 0.0:
-        nowhere = np.full((len(rows), y.size), -np.inf)
-        return np.where(np.isnan(y), np.nan, nowhere)
-    side = side_of(alpha, beta)
-    with np.errstate(divide="ignore"):
-        log_y = np.log(y)
-    inside = np.clip(log_y, *side.log_ends)
-    swapped = [1 - row if row < 2 and alpha < 1.0 else row for row in rows]
-    sums = side.integral.log_sums(side.power * inside + side.offset, swapped)
-    # Beyond the ends the functions are their leading powers, to the last bit.
-    with np.errstate(invalid="ignore"):
-        beyond = np.maximum(log_y - side.log_ends[1], 0.0)
-        below = np.minimum(log_y - side.log_ends[0], 0.0)
-    for row, values in zip(rows, sums, strict=True):
-        if alpha < 1.0:
-            values -= math.log(alpha)
-        if row == 2:
-            values += math.log(alpha / abs(alpha - 1.0)) - inside - (alpha + 1.0) * beyond
-        else:
-            values += below if row else -alpha * beyond
-    return sums
-
-
-@lru_cache(maxsize=128)
-def side_of(alpha: float, beta: float) -> Side:
-    """Return the nodes and constants of one side."""
-    epsilon, omega = angles(alpha, beta)
-    A = alpha if alpha > 1.0 else 1.0 / alpha
-    tangent = beta * math.tan(0.5 * math.pi * min(alpha, 2.0 - alpha))
-    offset = -math.log(math.hypot(1.0, tangent)) / (alpha - 1.0)
-    power = alpha / (alpha - 1.0)
-    ends = _log_ends(alpha, epsilon)
-    highest = max(power * end + offset for end in ends)
-    floor, width = _floor(A, epsilon), omega / A
-    ends_w = (_leftmost(A, epsilon, omega, highest), 60.0)
-    integral = Integral(lambda w: _geometry(w, A, epsilon, omega), ends_w, floor, width)
-    return Side(power, offset, ends, integral)
-
-
-def _log_ends(alpha: float, epsilon: float) -> tuple[float, float]:
-    """Return the log y between which the sums are needed.
-
-    Outside, the convergent and the asymptotic series in y are their first terms. A one-sided law
-    or a thin tail has none: there the sums go on until they underflow.
-    """
-    second, first = math.lgamma(2.0 / alpha), math.lgamma(1.0 / alpha)
-    low, high = -LOG_DIGITS - max(second - first, 0.0), 46.0 / min(alpha, 1.0)
-    if epsilon > 0.0:
-        return low, high
-    return (low, 710.0) if alpha > 1.0 else (-745.0, high)
-
-
-def _geometry(
-    w: Array, A: float, epsilon: float, omega: float
-) -> tuple[Array, Array, Array, Array]:
-    """Return u = log V, du/dw, delta and d delta/dw at delta = Lambda / (1 + e^-w)."""
-    a, width = A - 1.0, omega / A
-    delta, phi = width / (1.0 + np.exp(-w)), width / (1.0 + np.exp(w))
-    # sin(epsilon + A delta) = sin(A phi): take the form with an argument that is not near pi.
-    end = A * phi < 0.5 * np.pi
-    angle = np.where(end, A * phi, epsilon + A * delta)
-    past = epsilon + a * delta > 0.5 * np.pi
-    middle = np.where(past, omega - a * delta, epsilon + a * delta)
-    u = np.log(np.sin(delta) / np.sin(angle)) / a + np.log(np.sin(middle) / np.sin(angle))
-    cotangent = np.where(end, 1.0, -1.0) / np.tan(angle)
-    second = np.where(past, -1.0, 1.0) / np.tan(middle)
-    slope = np.maximum((1.0 / np.tan(delta) + a**2 * second + A**2 * cotangent) / a, 0.0)
-    if epsilon == 0.0:  # logarithms and cotangents cancel: log V = log V(0) + A delta^2 / 2
-        flat = delta < FLAT
-        u = np.where(flat, _floor(A, epsilon) + 0.5 * A * delta**2, u)
-        slope = np.where(flat, A * delta, slope)
-    d_delta = delta * phi / width
-    return u, slope * d_delta, delta, d_delta
-
-
-def _leftmost(A: float, epsilon: float, omega: float, highest: float) -> float:
-    """Return a w below every node that a xi up to ``highest`` needs."""
-    if epsilon == 0.0:
-        return -60.0
-    # There V ~ (delta / sin(epsilon))^(1/a), and delta / Lambda ~ e^w.
-    edge = math.log(math.sin(min(epsilon, omega))) - math.log(omega / A)
-    return min(-60.0, edge - (A - 1.0) * (highest + DEPTH + CELL * (PAGE + 1)) - 3.0)
-
-
-def _floor(A: float, epsilon: float) -> float:
-    """Return log V(0), which is finite for a thin tail only."""
-    if epsilon > 0.0:
-        return -math.inf
-    return -math.log(A) / (A - 1.0) + math.log((A - 1.0) / A)
-
-
-# ---- the quadrature ------------------------------------------------------------------------------
+CELL = 8.0  # values of xi in one cell share their nodes
+DEGREE = 20  # of the interpolation of many values
+DENSE = 3.0  # multiple of DEGREE a unit of xi from which it pays
+LAST_TERM = 1e-14  # relative size at which its series ends
+WIDE = 1.0  # half a width above which it never does
+NARROW = 0.04  # and below which it always does; the nearest singularity is 0.1 away
+PAGE = 4  # cells of one page
+GRID = 2048  # points that bracket the nodes of a page, and start Newton's method
+_ANGLES = np.pi * (np.arange(DEGREE) + 0.5) / DEGREE
+UNIT_POINTS = np.cos(_ANGLES)  # Chebyshev nodes
+TO_COEFFICIENTS = chebvander(UNIT_POINTS, DEGREE - 1).T * (2.0 / DEGREE)
+TO_COEFFICIENTS[0] *= 0.5
 
 
 class Nodes(NamedTuple):
@@ -268,74 +101,91 @@ class Integral:
         Returns:
             An array (row, xi).
         """
-        full = np.array([-np.inf, np.log(self.width / np.pi), -np.inf])[list(rows)]
-        sums = np.repeat(full[:, None], xi.size, axis=1)
-        sums[:, np.isnan(xi)] = np.nan
-        for cell, members in _cells(xi, self.floor):
-            here = self._cell_nodes(cell, deep=1 in rows)
-            weights = here.weights[list(rows)]
-            for start in range(0, members.size, max(1, CHUNK // here.u.size)):
-                rank = members[start : start + max(1, CHUNK // here.u.size)]
-                sums[:, rank] = self._cell_sums(xi[rank] - cell * CELL, cell * CELL, here, weights)
-        if 1 in rows and np.isfinite(self.floor):  # the boundary term at delta = 0
-            row = list(rows).index(1)
+        chosen = list(rows)
+
+        def combine(page: int, keep: slice, level: Array, decay: Array, factor: Array) -> Array:
+            return np.log((self.pages[page].weights[chosen, keep] * level) @ decay)
+
+        full = np.array([-np.inf, np.log(self.width / np.pi), -np.inf])[chosen]
+        sums = self._by_cells(xi, full, len(chosen), 1 in chosen, combine)
+        if 1 in chosen and np.isfinite(self.floor):  # the boundary term at delta = 0
+            row = chosen.index(1)
             term = -self.width / np.pi * np.expm1(-np.exp(np.minimum(xi + self.floor, 700.0)))
             sums[row] = np.where(xi + self.floor < 6.0, np.log(np.exp(sums[row]) + term), full[row])
         return sums
 
-    def means(self, xi: Array, functions: Callable[[Array], Array]) -> tuple[Array, Array]:
-        """Return the means of some functions of w under the weight g e^(-g) d delta.
+    def means(
+        self, xi: Array, functions: Callable[[Array], Array], count: int
+    ) -> tuple[Array, Array, Array]:
+        """Return log of 1/pi int g e^(-g) d delta, and means of functions of w under this weight.
 
         Args:
-            xi: one-dimensional; NaN, and values whose weights underflow, give NaN.
-            functions: from w to an array (function, w).
+            xi: one-dimensional; NaN, and values whose weights underflow, give means of NaN.
+            functions: from w to an array (function, w), the first one 1.
+            count: number of functions.
 
         Returns:
-            The means of the functions and those of the functions times 1 - g, (function, xi) each.
+            The logarithm, (xi,), the means of the functions and those of the functions times
+            1 - g, (function, xi) each.
 
         Examples:
             >>> def line(w):
             ...     delta = 1.0 / (1.0 + np.exp(-w))
             ...     return w, np.ones_like(w), delta, delta / (1.0 + np.exp(w))
             >>> law = Integral(line, (-90.0, 60.0), -np.inf, 1.0)
-            >>> ones = law.means(np.zeros(1), lambda w: np.ones((1, w.size)))[0]
+            >>> ones = law.means(np.zeros(1), lambda w: np.ones((1, w.size)), 1)[1]
             >>> round(float(ones[0, 0]), 12)
             1.0
         """
-        size = len(functions(np.zeros(1)))
-        plain, turned = np.full((size, xi.size), np.nan), np.full((size, xi.size), np.nan)
         of_page: dict[int, Array] = {}
+
+        def combine(page: int, keep: slice, level: Array, decay: Array, factor: Array) -> Array:
+            if page not in of_page:
+                of_page[page] = functions(self.pages[page].w) * self.pages[page].weights[2]
+            masses = of_page[page][:, keep] * level
+            sums = np.concatenate([masses, masses * level]) @ decay
+            plain, turned = sums[:count] / sums[0], sums[count:] / sums[0]
+            return np.concatenate([np.log(sums[:1]), plain, plain - turned * factor])
+
+        fill = np.array([-np.inf] + 2 * count * [np.nan])
+        rows = self._by_cells(xi, fill, 1, False, combine)
+        return rows[0], rows[1 : count + 1], rows[count + 1 :]
+
+    def _by_cells(
+        self, xi: Array, fill: Array, logs: int, deep: bool, combine: Callable[..., Array]
+    ) -> Array:
+        """Return functions of xi, made of the nodes of its cell; ``fill`` where e^(-g) is lost.
+
+        Args:
+            xi: one-dimensional.
+            fill: value of each function.
+            logs: how many of the functions, from the first one on, are logarithms of integrals.
+            deep: whether 1 - e^(-g) is among them.
+            combine: from a page, the slice of its nodes, g at the start of the cell, e^(-g) (over
+                its value at delta = 0) and e^(xi - start) to the functions, logarithms without
+                what all nodes have in common.
+        """
+        out = np.repeat(fill[:, None], xi.size, axis=1)
+        out[:, np.isnan(xi)] = np.nan
         for cell, members in _cells(xi, self.floor):
-            page, keep = self._cell_slice(cell, deep=False)
-            if cell // PAGE not in of_page:
-                of_page[cell // PAGE] = functions(page.w)
-            u, values = page.u[keep], of_page[cell // PAGE][:, keep]
-            level = np.exp(u + cell * CELL)
-            excess, mass = -level * np.expm1(self.floor - u), page.weights[2, keep] * level
-            for start in range(0, members.size, max(1, CHUNK // u.size)):
-                rank = members[start : start + max(1, CHUNK // u.size)]
-                factor = np.exp(xi[rank] - cell * CELL)
-                weight = mass[:, None] * np.exp(-excess[:, None] * factor)
-                weight /= weight.sum(axis=0)
-                plain[:, rank] = values @ weight
-                turned[:, rank] = plain[:, rank] - (values * level) @ weight * factor
-        return plain, turned
+            keep, base = self._cell_slice(cell, deep=deep), cell * CELL
+            u, growth = self.pages[cell // PAGE].u[keep], xi[members] - base
+            level = np.exp(u + base)
+            # u - u(0) through expm1: on a thin tail all the integral lies where they nearly agree.
+            excess = level * np.expm1(self.floor - u)
 
-    def _cell_sums(self, growth: Array, base: float, here: Nodes, weights: Array) -> Array:
-        """Return the sums at xi = base + growth."""
-        level = np.exp(here.u + base)
-        # u - u(0) through expm1: on a thin tail the whole integral lives where they nearly agree.
-        excess = -level * np.expm1(self.floor - here.u)
-        factor = np.exp(growth)
-        total = (weights * level) @ np.exp(-excess[:, None] * factor)
-        return np.asarray(np.log(total) + growth - np.exp(self.floor + base) * factor)
+            def functions(growth: Array) -> Array:
+                factor = np.exp(growth)
+                decay = np.exp(np.multiply.outer(excess, factor))  # noqa: B023
+                return combine(cell // PAGE, keep, level, decay, factor)  # noqa: B023
 
-    def _cell_nodes(self, cell: int, *, deep: bool) -> Nodes:
-        page, keep = self._cell_slice(cell, deep=deep)
-        return Nodes(page.w[keep], page.u[keep], page.log_mass[:, keep], page.weights[:, keep])
+            values = interpolated(functions, growth, 0.0, CELL)
+            values[:logs] += growth - np.exp(self.floor + base) * np.exp(growth)
+            out[:, members] = values
+        return out
 
-    def _cell_slice(self, cell: int, *, deep: bool) -> tuple[Nodes, slice]:
-        """Return the page and the nodes of it that matter in one cell; 1 - e^(-g) needs more."""
+    def _cell_slice(self, cell: int, *, deep: bool) -> slice:
+        """Return the nodes of its page that matter in one cell; 1 - e^(-g) needs more."""
         page, xi = cell // PAGE, cell * CELL
         if page not in self.pages:
             self.pages[page] = self._page_nodes(page * PAGE * CELL)
@@ -345,7 +195,7 @@ class Integral:
         centre = min(centre, u.size - 1)
         order = log_mass[int(deep and self.floor == -np.inf)]
         start = int(np.searchsorted(order, order[centre] - DEPTH))
-        return self.pages[page], slice(start, max(stop, start + 1))
+        return slice(start, max(stop, start + 1))
 
     def _highest(self, xi: float) -> float:
         """Return the u above which e^(-g) is 0 for all values from xi on."""
@@ -381,6 +231,26 @@ class Integral:
         """Return u and the two log masses, which increase but for rounding, in order."""
         rest = u + np.log(self.width) - np.logaddexp(0.0, w)
         return np.maximum.accumulate(np.stack([u, u + np.log(d_delta), rest]), axis=1)
+
+
+def interpolated(functions: Callable[[Array], Array], x: Array, low: float, high: float) -> Array:
+    """Return smooth functions at points of [low, high], (function, point).
+
+    Where points are dense they are Chebyshev series, halved until the last terms vanish.
+    """
+    if x.size <= DEGREE * max(2.0, DENSE * (high - low)):
+        return functions(x)
+    middle, half = 0.5 * (low + high), 0.5 * (high - low)
+    if half <= WIDE:
+        series = TO_COEFFICIENTS @ functions(middle + half * UNIT_POINTS).T
+        rest = np.abs(series[-2:]).max(axis=0)
+        if half < NARROW or (rest < LAST_TERM * np.maximum(np.abs(series[0]), 1.0)).all():
+            return np.asarray(chebval((x - middle) / half, series))
+    left = x < middle
+    parts = interpolated(functions, x[left], low, middle)
+    values = np.empty((len(parts), x.size))
+    values[:, left], values[:, ~left] = parts, interpolated(functions, x[~left], middle, high)
+    return values
 
 
 def _cells(xi: Array, floor: float) -> Iterator[tuple[int, NDArray[np.intp]]]:

@@ -178,7 +178,7 @@ class StableLaw:
         size: int | tuple[int, ...] | None = None,
         random_state: int | np.random.Generator | None = None,
     ) -> Array:
-        """Return independent draws.
+        """Return independent draws by the formula of Chambers, Mallows and Stuck, without a table.
 
         Args:
             size: shape of the result; None is the shape of the parameters.

@@ -32,7 +32,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mpgd.stable.integral import Array, Geometry, Integral
+from mpgd.stable.integral import Array, Geometry, Integral, interpolated
 
 Complex = NDArray[np.complex128]
 
@@ -40,7 +40,6 @@ FAR = 20.0
 HALF = 0.5
 ANGLE = 0.4  # of the turned contour
 RANGE = 40.0  # e^-40 is below rounding
-PANELS, DEGREE = 20, 26  # of the interpolation of many values
 CHUNK = 100_000  # entries of the largest temporary array
 
 
@@ -113,41 +112,23 @@ def _far(x: Array, alpha: float, beta: float) -> Array:
 
 def _turned(x: Array, alpha: float, beta: float) -> Array:
     """Return the three logarithms at |x| < FAR for a law without a thin tail."""
-    out = np.empty((3, x.size))
-    for sign in (1.0, -1.0):
-        side = np.signbit(x) == (sign < 0.0)
-        many = side.sum() > PANELS * DEGREE
-        sums = (_interpolated if many else _contour)(np.abs(x[side]), alpha, sign * beta)
-        tail, density = sums
-        values = np.log(np.stack([tail, 1.0 - tail, density]))
-        out[:, side] = values if sign > 0.0 else values[[1, 0, 2]]
+    out, negative = np.empty((3, x.size)), np.signbit(x)
+    out[:, ~negative] = _turned_side(x[~negative], alpha, beta)
+    out[:, negative] = _turned_side(-x[negative], alpha, -beta)[[1, 0, 2]]
     return out
 
 
-def _interpolated(x: Array, alpha: float, beta: float) -> Array:
-    """Return `_contour` by Clenshaw's recurrence in panels; analytic within 1 of the real line."""
-    rows = _panels(alpha, beta)
-    place = x * (PANELS / FAR)
-    panel = np.minimum(place.astype(np.int64), PANELS - 1)
-    t = 4.0 * (place - panel) - 2.0
-    after, here = np.zeros((2, x.size)), np.zeros((2, x.size))
-    for k in range(DEGREE - 1, 0, -1):
-        after, here = here, t * here - after + rows[k][:, panel]
-    return np.asarray(0.5 * t * here - after + rows[0][:, panel])
+def _turned_side(x: Array, alpha: float, beta: float) -> Array:
+    """Return `_turned` at x >= 0; in s = arcsinh x the functions are smooth on one scale."""
+
+    def functions(s: Array) -> Array:
+        return np.log(_contour(np.sinh(s), alpha, beta))
+
+    tail, density = interpolated(functions, np.arcsinh(x), 0.0, math.asinh(FAR))
+    return np.stack([tail, np.log1p(-np.exp(tail)), density])
 
 
-@lru_cache(maxsize=16)
-def _panels(alpha: float, beta: float) -> Array:
-    """Return Chebyshev coefficients, (degree, function, panel)."""
-    k = np.arange(DEGREE)
-    angle = np.pi * (k + 0.5) / DEGREE
-    x = (np.arange(PANELS)[:, None] + 0.5 + 0.5 * np.cos(angle)) * (FAR / PANELS)
-    values = np.stack(_contour(x.ravel(), alpha, beta)).reshape(2, PANELS, DEGREE)
-    basis = np.cos(np.multiply.outer(k, angle)) * (2.0 - (k == 0.0)[:, None]) / DEGREE
-    return np.asarray(np.einsum("kn,fpn->kfp", basis, values))
-
-
-def _contour(x: Array, alpha: float, beta: float) -> tuple[Array, Array]:
+def _contour(x: Array, alpha: float, beta: float) -> Array:
     """Return P(X > x) and f(x), x >= 0, along t = r e^(-i angle)."""
     # For beta < 0 the term t log t grows along the turned contour, so that it is turned less.
     angle = ANGLE if beta >= 0.0 else 0.5 * ANGLE
@@ -161,7 +142,7 @@ def _contour(x: Array, alpha: float, beta: float) -> tuple[Array, Array]:
         turned = weights * t
         tail[start : start + rows] = 0.5 - angle / np.pi + real @ weights.imag + imag @ weights.real
         density[start : start + rows] = real @ turned.real - imag @ turned.imag
-    return tail, density
+    return np.stack([tail, density])
 
 
 @lru_cache(maxsize=64)

@@ -5,7 +5,7 @@ At fixed w (see `integral`), with log g = xi + u, and E the mean under the weigh
     d/dp log int g e^(-g) d delta = E[(1 - g) (xi_p + u_p)] + (log Lambda)_p
     d/dp     int   e^(-g) d delta = -E[xi_p + u_p] int g e^(-g) d delta + (log Lambda)_p int e^(-g)
 
-where p is y, alpha or beta; u depends on them through A and epsilon (`integral`). Three places need
+where p is y, alpha or beta; u depends on them through A and epsilon (`standard`). Three places need
 more. At y -> 0 the derivative in y is a difference of equal terms, and the power series of f takes
 over. Within NEAR of alpha = 1 each derivative is the polynomial of degree 5 in alpha through the
 values at six laws outside. At alpha = 2 and |beta| = 1, where a heavy tail begins or ends, the
@@ -20,9 +20,17 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mpgd.stable.integral import Array, angles, log_side, side_of
+from mpgd.stable.integral import Array
 from mpgd.stable.law import grouped_laws
-from mpgd.stable.standard import BAND, location, skew_shift
+from mpgd.stable.standard import (
+    BAND,
+    angles,
+    location,
+    log_functions,
+    log_side,
+    side_of,
+    skew_shift,
+)
 
 INSIDE = 1e-7  # distance to the end of a range at which a one-sided derivative is taken
 SERIES_UP_TO = 1e-3  # of y in units of the radius in which the series is geometric
@@ -50,22 +58,51 @@ def gradient(function: str, arguments: Sequence[ArrayLike], parametrization: str
     """
     x, *parameters = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in arguments))
     out = np.zeros((5, *x.shape))
-    for where, (a, b, m, c) in grouped_laws(parameters):
-        with np.errstate(all="ignore"):
-            z = ((x[where] - location(a, b, m, c, parametrization)) / c).ravel()
-            of_z, of_alpha, of_beta = _standard(function, z, a, b)
-            moved = _location_slopes(a, b, c, parametrization)
-            of_x = of_z / c
-            rows = [
-                of_x,
-                of_alpha - of_x * moved[0],
-                of_beta - of_x * moved[1],
-                -of_x,
-                -of_x * (z + moved[2]) - (1.0 / c if function == "logpdf" else 0.0),
-            ]
+    for where, law in grouped_laws(parameters):
+        rows = _value_and_slopes(function, x[where].ravel(), law, parametrization)[1:]
         for k, row in enumerate(rows):
             out[k, where] = row.reshape(x[where].shape)
     return out
+
+
+def log_density_and_scores(x: Array, theta: Array) -> tuple[Array, Array]:
+    """Return the log density of one law in S0 and its derivatives in the four parameters.
+
+    Both come from one pass over the integral.
+
+    Args:
+        x: one-dimensional.
+        theta: alpha, beta, loc and scale.
+
+    Examples:
+        >>> value, scores = log_density_and_scores(np.zeros(3), np.array([1.5, 0.0, 0.0, 1.0]))
+        >>> value.shape, scores.shape, bool((scores[3] == -1.0).all())
+        ((3,), (4, 3), True)
+    """
+    alpha, beta, loc, scale = map(float, theta)
+    rows = _value_and_slopes("logpdf", x, (alpha, beta, loc, scale), "S0")
+    return rows[0], rows[2:]
+
+
+def _value_and_slopes(
+    function: str, x: Array, law: tuple[float, ...], parametrization: str
+) -> Array:
+    """Return the function, if it is the log density, and its derivatives in all five arguments."""
+    alpha, beta, loc, scale = law
+    with np.errstate(all="ignore"):
+        z = (x - location(alpha, beta, loc, scale, parametrization)) / scale
+        value, of_z, of_alpha, of_beta = _standard(function, z, alpha, beta)
+        moved = _location_slopes(alpha, beta, scale, parametrization)
+        of_x = of_z / scale
+        rows = [
+            value - math.log(scale),
+            of_x,
+            of_alpha - of_x * moved[0],
+            of_beta - of_x * moved[1],
+            -of_x,
+            -of_x * (z + moved[2]) - (1.0 / scale if function == "logpdf" else 0.0),
+        ]
+    return np.array(rows)
 
 
 def _location_slopes(alpha: float, beta: float, c: float, parametrization: str) -> Array:
@@ -82,88 +119,94 @@ def _location_slopes(alpha: float, beta: float, c: float, parametrization: str) 
 
 
 def _standard(function: str, z: Array, alpha: float, beta: float) -> Array:
-    """Return the derivatives in z, alpha and beta, in the law's own coordinate."""
+    """Return the value and derivatives in z, alpha and beta, in the law's own coordinate."""
     distance = abs(alpha - 1.0)
     if distance >= BAND:
         return _away_from_one(function, z, alpha, beta)
     if distance >= NEAR:
-        return _in_s0(function, z, alpha, beta)
-    out = np.zeros((3, z.size))
-    for a in STENCIL:
-        others = STENCIL[a != STENCIL]
-        weight = float(np.prod((alpha - 1.0 - others) / (a - others)))
-        out += weight * _in_s0(function, z, 1.0 + float(a), beta)
+        out = _in_s0(function, z, alpha, beta)
+    else:
+        out = np.zeros((4, z.size))
+        for a in STENCIL:
+            others = STENCIL[a != STENCIL]
+            weight = float(np.prod((alpha - 1.0 - others) / (a - others)))
+            out += weight * _in_s0(function, z, 1.0 + float(a), beta)
+    out[0] = log_functions(z, alpha, beta, [2])[0]
     return out
 
 
 def _in_s0(function: str, z: Array, alpha: float, beta: float) -> Array:
-    """Return the derivatives in S0, of which z is the coordinate."""
+    """Return the value and derivatives in S0, of which z is the coordinate."""
     tangent = skew_shift(alpha, 1.0)
     rows = _away_from_one(function, z + beta * tangent, alpha, beta)
-    rows[1] += rows[0] * beta * 0.5 * math.pi * (1.0 + tangent**2)
-    rows[2] += rows[0] * tangent
+    rows[2] += rows[1] * beta * 0.5 * math.pi * (1.0 + tangent**2)
+    rows[3] += rows[1] * tangent
     return rows
 
 
 def _away_from_one(function: str, z: Array, alpha: float, beta: float) -> Array:
-    """Return the derivatives in S1."""
+    """Return the value and derivatives in S1."""
     out = _two_sides(function, z, alpha, beta)
     if alpha == 2.0:
-        out[1] = _two_sides(function, z, 2.0 - INSIDE, beta)[1]
-        out[2] = 0.0
+        out[2] = _two_sides(function, z, 2.0 - INSIDE, beta)[2]
+        out[3] = 0.0
     elif abs(beta) == 1.0:
-        inner = _two_sides(function, z, alpha, math.copysign(1.0 - INSIDE, beta))[2]
+        inner = _two_sides(function, z, alpha, math.copysign(1.0 - INSIDE, beta))[3]
         empty = (z < 0.0) if beta > 0.0 else (z > 0.0)  # below alpha = 1 the density is 0 there
-        out[2] = np.where(empty & (alpha < 1.0) & (function == "logpdf"), 0.0, inner)
+        out[3] = np.where(empty & (alpha < 1.0) & (function == "logpdf"), 0.0, inner)
     return out
 
 
 def _two_sides(function: str, z: Array, alpha: float, beta: float) -> Array:
-    out, negative = np.zeros((3, z.size)), np.signbit(z)
+    out, negative = np.zeros((4, z.size)), np.signbit(z)
+    out[0] = -np.inf
     for side, sign in ((~negative, 1.0), (negative, -1.0)):
         if side.any() and angles(alpha, sign * beta)[1] > 0.0:
             rows = (_density_slopes if function == "logpdf" else _tail_slopes)(
                 np.abs(z[side]), alpha, sign * beta
             )
             # f(z; beta) = f(-z; -beta), and P(X <= z) is 1 - P(X > y) or P(X' > y)
-            signs = [sign, 1.0, sign] if function == "logpdf" else [1.0, -sign, -1.0]
+            signs = [1.0, sign, 1.0, sign] if function == "logpdf" else [1.0, 1.0, -sign, -1.0]
             out[:, side] = np.array(signs)[:, None] * rows
-    return np.where(np.isinf(z), 0.0, out)
+    out[1:, np.isinf(z)] = 0.0
+    return out
 
 
 def _density_slopes(y: Array, alpha: float, beta: float) -> Array:
-    """Return the derivatives of log f(y), y >= 0, in y, alpha and beta."""
+    """Return log f(y), y >= 0, and its derivatives in y, alpha and beta."""
     side, log_y = side_of(alpha, beta), np.log(y)
     inside = np.clip(log_y, *side.log_ends)
+    beyond = np.maximum(log_y - side.log_ends[1], 0.0)
     xi, constants = side.power * inside + side.offset, _Constants(alpha, beta)
-    means = side.integral.means(xi, lambda w: _u_slopes(w, alpha, beta))[1]
+    total, _, means = side.integral.means(xi, lambda w: _u_slopes(w, alpha, beta), 3)
     means = np.where(np.isnan(means) & ~np.isnan(y), 0.0, means)  # f(y) is 0 beyond underflow
+    value = total + math.log(max(alpha, 1.0) / abs(alpha - 1.0)) - inside - (alpha + 1.0) * beyond
     of_y = (side.power * means[0] - 1.0) / y
-    of_y = np.where(log_y > side.log_ends[1], -(alpha + 1.0) / y, of_y)
+    of_y = np.where(beyond > 0.0, -(alpha + 1.0) / y, of_y)
     coefficients, radius = _series(alpha, beta)
     near, powers = y < SERIES_UP_TO * radius, np.vander(np.minimum(y, radius), TERMS, True)
     k = np.arange(1, TERMS)
     of_y = np.where(near, powers[:, :-1] @ (k * coefficients[1:]) / (powers @ coefficients), of_y)
     rows = constants.combine(inside, *means)
-    rows[0] += (1.0 / alpha if alpha > 1.0 else 0.0) - 1.0 / (alpha - 1.0)
-    rows[0] -= np.maximum(log_y - side.log_ends[1], 0.0)
-    return np.stack([of_y, *(rows + constants.log_width[:, None])])
+    rows[0] += (1.0 / alpha if alpha > 1.0 else 0.0) - 1.0 / (alpha - 1.0) - beyond
+    return np.stack([value, of_y, *(rows + constants.log_width[:, None])])
 
 
 def _tail_slopes(y: Array, alpha: float, beta: float) -> Array:
-    """Return f(y) and the derivatives of P(X > y), y >= 0, in alpha and beta."""
+    """Return NaN, f(y) and the derivatives of P(X > y), y >= 0, in alpha and beta."""
     side, log_y = side_of(alpha, beta), np.log(y)
     inside = np.clip(log_y, *side.log_ends)
     xi, constants = side.power * inside + side.offset, _Constants(alpha, beta)
-    means = side.integral.means(xi, lambda w: _u_slopes(w, alpha, beta))[0]
-    density, tail = np.exp(log_side(y, alpha, beta, [2])[0]), np.exp(log_side(y, alpha, beta, [0]))
+    _, means, _ = side.integral.means(xi, lambda w: _u_slopes(w, alpha, beta), 3)
+    log_tail, log_density = log_side(y, alpha, beta, [0, 2])
+    tail, density = np.exp(log_tail), np.exp(log_density)
     mass = density * y * (1.0 - 1.0 / alpha)  # minus, for alpha < 1, where 1 - e^(-g) is summed
     rows = -mass * np.nan_to_num(constants.combine(inside, *means))
-    rows += constants.log_width[:, None] * tail
+    rows += np.multiply.outer(constants.log_width, tail)
     if alpha < 1.0:
-        rows[0] -= tail[0] / alpha
-    rows[0] -= np.maximum(log_y - side.log_ends[1], 0.0) * tail[0]
-    return np.stack([density, *rows])
+        rows[0] -= tail / alpha
+    rows[0] -= np.maximum(log_y - side.log_ends[1], 0.0) * tail
+    return np.stack([np.full_like(y, np.nan), density, *rows])
 
 
 class _Constants:
@@ -201,7 +244,7 @@ def _u_slopes(w: Array, alpha: float, beta: float) -> Array:
     A = max(alpha, 1.0 / alpha)
     a, width = A - 1.0, omega / A
     delta, phi = width / (1.0 + np.exp(-w)), width / (1.0 + np.exp(w))
-    end = A * phi < 0.5 * np.pi  # the same choice of arguments as in `integral`
+    end = A * phi < 0.5 * np.pi  # the same choice of arguments as in `standard`
     angle = np.where(end, A * phi, epsilon + A * delta)
     past = epsilon + a * delta > 0.5 * np.pi
     middle = np.where(past, omega - a * delta, epsilon + a * delta)
