@@ -178,9 +178,7 @@ class StableLaw:
         size: int | tuple[int, ...] | None = None,
         random_state: int | np.random.Generator | None = None,
     ) -> Array:
-        """Return independent draws, by the formula of Chambers, Mallows and Stuck.
-
-        Within 0.01 of alpha = 1, where it loses digits, they come from a table of quantiles.
+        """Return draws by Chambers, Mallows and Stuck's formula; near alpha = 1 from a table.
 
         Args:
             size: shape of the result; None is the shape of the parameters.
