@@ -169,6 +169,11 @@ def test_numbers_are_rounded_as_by_the_reference(offset: int, dtype: torch.dtype
     for out, salt in zip(outs, salts, strict=True):
         expected = rounded(x, h, dtype, salt).view(torch.int16)
         assert torch.equal(out.view(torch.int16), expected)
+    others = [torch.empty(len(x), dtype=d) for d in (torch.bfloat16, torch.float16)]  # in one row
+    cpu.round_rows([([Slot(x, out, 5) for out in others], 77, offset)])
+    for out in others:
+        expected = rounded(x, h, out.dtype, 5).view(torch.int16)
+        assert torch.equal(out.view(torch.int16), expected)
     cpu.round_rows([([Slot(torch.full((9,), torch.nan), outs[0][:9])], 77, 0)])
     assert outs[0][:9].isnan().all()
     assert int(upper_bits(h, 31).max()) > 2**30  # the random bits are there
