@@ -17,7 +17,8 @@ import ctypes
 import inspect
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from itertools import compress
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -166,18 +167,28 @@ def rounding_key(optimizer: Any, p: Tensor, settings: Settings) -> int:
 def round_all(rows: list[RoundedRow]) -> None:
     """Round parts of parameters and of their states."""
     direct: list[tuple[list[Slot], int, int]] = []
+    strided: list[tuple[Tensor, Tensor]] = []  # and the results that are copied there
     for slots, place, key, first in rows:
         device = slots[0].x.device
-        is_direct = place.offset is not None and kernel_for(None, device) == "cpu"
-        if is_direct and all(s.x.is_contiguous() and s.out.is_contiguous() for s in slots):
-            direct.append((slots, key, (place.offset or 0) + first))
+        if place.offset is None or kernel_for(None, device) != "cpu":
+            index = place.part_index(device, slice(first, first + slots[0].x.numel()))
+            h = hash_elements(index, key)
+            for x, out, salt in slots:
+                result = half_rounding.rounded(x.reshape(-1), h, out.dtype, salt)
+                out.copy_(result.view(out.shape))
             continue
-        index = place.part_index(device, slice(first, first + slots[0].x.numel()))
-        h = hash_elements(index, key)
-        for x, out, salt in slots:
-            out.copy_(half_rounding.rounded(x.reshape(-1), h, out.dtype, salt).view(out.shape))
+        flat = [Slot(x.contiguous(), _contiguous(out), salt) for x, out, salt in slots]
+        strided += [(s.out, f.out) for s, f in zip(slots, flat, strict=True) if s.out is not f.out]
+        direct.append((flat, key, place.offset + first))
     if direct:
         cpu.round_rows(direct)
+    for out, result in strided:
+        out.copy_(result)
+
+
+def _contiguous(out: Tensor) -> Tensor:
+    """Return a tensor itself if it is contiguous, else an empty one of its shape."""
+    return out if out.is_contiguous() else torch.empty(out.shape, dtype=out.dtype)
 
 
 # Adam, piece by piece --------------------------------------------------------------------------
@@ -192,18 +203,51 @@ def is_adam(optimizer: Any, group: dict[str, Any], settings: Settings, p: Tensor
     return is_free and is_plain and local(p).device.type == "cpu"
 
 
-class _Piece(NamedTuple):
-    """Elements of a parameter during its step."""
+class _Batch:
+    """Pieces that are stepped together, their stand-ins one after the other in the workspace.
 
-    p: Tensor
-    steps: Tensor
-    sources: list[Tensor]  # of the parameter, its gradient and its moments
-    results: list[Tensor]  # of the moments after the step
-    place: Place
-    key: int
-    first: int
-    is_last: bool
-    strided: list[tuple[Tensor, Tensor]]  # tensors that are not contiguous, and their elements
+    Attributes:
+        columns: stand-ins of parameters, gradients and moments, as torch's kernel takes them.
+        steps: the step count of each piece.
+        widened: parts of stand-ins, and what is copied there before the step.
+        rows: what is rounded after it.
+        kept: float32 moments, and the stand-ins that are copied there after it.
+        ended: parameters with their last piece here.
+    """
+
+    def __init__(self, room: Tensor) -> None:
+        self.room, self.used = room, 0
+        self.columns: list[list[Tensor]] = [[] for _ in room]
+        self.steps: list[Tensor] = []
+        self.widened: list[tuple[Tensor, Tensor]] = []
+        self.rows: list[RoundedRow] = []
+        self.kept: list[tuple[Tensor, Tensor]] = []
+        self.ended: list[Tensor] = []
+
+    def add(self, sources: list[Tensor], moments: list[Tensor]) -> list[Slot]:
+        """Add a piece; return what is to be rounded.
+
+        Args:
+            sources: of the parameter, its gradient and its moments before the step.
+            moments: where they go after it; float32 ones in whole vectors are stepped in place.
+        """
+        count = sources[0].numel()
+        cells = self.room[:, self.used : self.used + _padded(count)].unbind()
+        self.used += len(cells[0])
+        slots = [Slot(cells[0][:count].view(sources[0].shape), sources[0])]
+        for k, (cell, source) in enumerate(zip(cells, sources, strict=True)):
+            part, moment = cell[:count].view(source.shape), moments[k - 2] if k > 1 else None
+            if moment is not None and is_half(moment.dtype):
+                slots.append(Slot(part, moment, salt_of(MOMENTS[k - 2])))
+            elif moment is not None:
+                is_same = moment.dtype == source.dtype and source.is_contiguous()
+                if is_same and count == len(cell):
+                    self.columns[k].append(source.view(-1))
+                    continue
+                self.kept.append((moment, part))
+            self.columns[k].append(cell)
+            self.widened.append((part, source))
+        return slots
 
 
 @torch.no_grad()
@@ -212,115 +256,92 @@ def step_adam(optimizer: Any, settings: Settings, params: list[Tensor], m: float
 
     Args:
         optimizer: rounds stochastically.
-        settings: of the group; where it is perturbed, a piece is a whole parameter.
+        settings: of the group.
         params: those to step.
         m: the shared multiplicative noise of the group, if there is one.
     """
-    group = optimizer.param_groups[0]
-    width, sizes = 5 if group["amsgrad"] else 4, [_padded(local(p).numel()) for p in params]
-    piece = max([VECTORS, *sizes]) if float(group["lr"]) and settings.is_perturbed else PIECE
-    capacity = min(max(PIECE, piece), sum(sizes))
-    room = workspace(optimizer, width * min(capacity, SIZE)).memory
-    room = room if capacity <= SIZE else torch.zeros(width * capacity)
-    room = room[: width * capacity].view(width, capacity)
-    batch: list[_Piece] = []
-    used = 0
-    for p in params:
-        for s in _pieces(optimizer, settings, p, piece):
-            size = _padded(len(s.sources[0]))
-            if used + size > capacity:
-                _step_pieces(optimizer, settings, batch, room, m)
-                batch, used = [], 0
-            batch.append(s)
-            used += size
-    _step_pieces(optimizer, settings, batch, room, m)
-    if float(group["lr"]):
+    eta = float(optimizer.param_groups[0]["lr"])
+    is_perturbed = eta != 0 and settings.is_perturbed
+    # all at once: between the steps of two batches Python would find nothing in the cache
+    batches = _prepared(optimizer, settings, params, is_perturbed)[::-1]
+    while batches:
+        _step_batch(optimizer, settings, batches.pop(), is_perturbed, m)
+    if eta:
         optimizer.count_steps(params)
+
+
+def _prepared(
+    optimizer: Any, settings: Settings, params: list[Tensor], is_perturbed: bool
+) -> list[_Batch]:
+    """Return batches; a parameter that is perturbed or not contiguous is one piece."""
+    sizes = [local(p).numel() for p in params]
+    columns = [_columns(optimizer, p) for p in params]
+    is_whole = [is_perturbed or not all([x.is_contiguous() for x in each]) for each in columns]
+    capacity = max([PIECE, *(_padded(size) for size in compress(sizes, is_whole))])
+    capacity = min(capacity, sum(map(_padded, sizes)))
+    width = 5 if optimizer.param_groups[0]["amsgrad"] else 4
+    count = width * capacity
+    memory = workspace(optimizer, count).memory if capacity <= SIZE else torch.empty(count)
+    room = memory[:count].view(width, capacity)
+    batches = [_Batch(room)]
+    for p, size, whole, each in zip(params, sizes, is_whole, columns, strict=True):
+        place, key = place_of(p), rounding_key(optimizer, p, settings)
+        length = max(1, size) if whole else PIECE
+        for first in range(0, max(1, size), length):
+            parts = each if size <= length else [x.view(-1)[first : first + length] for x in each]
+            if batches[-1].used + _padded(parts[0].numel()) > capacity:
+                batches.append(_Batch(room))
+            slots = batches[-1].add(parts[:width], parts[width:])
+            batches[-1].rows.append(RoundedRow(slots, place, key, first))
+            batches[-1].steps.append(optimizer.state[p]["step"])
+        batches[-1].ended.append(p)
+    return batches
 
 
 def _padded(size: int) -> int:
     return -(-size // VECTORS) * VECTORS
 
 
-def _pieces(optimizer: Any, settings: Settings, p: Tensor, size: int) -> Iterator[_Piece]:
-    """Yield the pieces of a parameter; its moments are made at its first step."""
-    state, group = optimizer.state[p], optimizer.param_groups[0]
-    names = MOMENTS[: 3 if group["amsgrad"] else 2]
+def _columns(optimizer: Any, p: Tensor) -> list[Tensor]:
+    """Return a parameter, its gradient, and its moments before and after the step it begins.
+
+    Float32 moments may become halves, which are then rounded, and halves may become float32.
+    """
+    state = optimizer.state[p]
+    names = MOMENTS[: 3 if optimizer.param_groups[0]["amsgrad"] else 2]
     dtype = optimizer._rounding.state_dtype if is_narrow(optimizer, p, p) else torch.float32
     if "step" not in state:
         state["step"] = torch.tensor(0.0)
         state.update({name: torch.zeros_like(p, dtype=dtype) for name in names})
     state["step"] += 1
     old = [state[name] for name in names]
-    # float32 moments may become halves, which are then rounded, and halves may become float32
-    new = [x if x.dtype == dtype else torch.zeros_like(x, dtype=dtype) for x in old]
+    new = [x if x.dtype == dtype else torch.empty_like(x, dtype=dtype) for x in old]
     state.update(zip(names, new, strict=True))
-    targets = [local(x).detach() for x in (p, *new)]
-    flat = [x.contiguous().view(-1) for x in targets]
-    strided = [(a, b) for a, b in zip(targets, flat, strict=True) if not a.is_contiguous()]
-    pairs = zip(old, new, flat[1:], strict=True)
-    moments = [c if a is b else local(a).detach().contiguous().view(-1) for a, b, c in pairs]
-    columns = [flat[0], local(p.grad).detach().contiguous().view(-1), *moments, *flat[1:]]  # type: ignore[arg-type]
-    count, width = len(flat[0]), 2 + len(names)
-    place, key = place_of(p), rounding_key(optimizer, p, settings)
-    for first in range(0, max(1, count), size):
-        parts = columns if count <= size else [x[first : first + size] for x in columns]
-        given = (place, key, first, first + size >= count, strided)
-        yield _Piece(p, state["step"], parts[:width], parts[width:], *given)
+    return [local(x).detach() for x in (p, p.grad, *old, *new)]  # type: ignore[arg-type]
 
 
-def _step_pieces(
-    optimizer: Any, settings: Settings, batch: list[_Piece], room: Tensor, m: float | None
+def _step_batch(
+    optimizer: Any, settings: Settings, batch: _Batch, is_perturbed: bool, m: float | None
 ) -> None:
-    """Step pieces that fit into the room together, widened and padded there, and round them.
-
-    A float32 moment that needs no padding is stepped in place.
-    """
+    """Widen the pieces of a batch, step them by torch's fused kernel, and round them."""
     group = optimizer.param_groups[0]
-    wide: list[list[Tensor]] = [[] for _ in room]
-    widened: list[tuple[Tensor, Tensor]] = []
-    kept: list[tuple[Tensor, Tensor]] = []
-    rows, used = [], 0
-    for s in batch:
-        count = len(s.sources[0])
-        cells = room[:, used : used + _padded(count)].unbind()
-        used += len(cells[0])
-        slots = [Slot(cells[0][:count], s.sources[0])]
-        for k, (cell, source) in enumerate(zip(cells, s.sources, strict=True)):
-            result = s.results[k - 2] if k > 1 else None
-            narrow = cell[:count]
-            if result is not None and is_half(result.dtype):
-                slots.append(Slot(narrow, result, salt_of(MOMENTS[k - 2])))
-            elif result is not None and source.dtype == result.dtype and count == len(cell):
-                wide[k].append(source)
-                continue
-            elif result is not None:
-                kept.append((result, narrow))
-            wide[k].append(cell)
-            widened.append((narrow, source))
-        rows.append(RoundedRow(slots, s.place, s.key, s.first))
-    torch._foreach_copy_([x for x, _ in widened], [source for _, source in widened])
-    eta = float(group["lr"])
-    if eta and settings.is_perturbed:
-        pairs = [(s.p, row.slots[0].x) for s, row in zip(batch, rows, strict=True)]
-        targets = [optimizer._target(p, settings, x.view(local(p).shape)) for p, x in pairs]
-        displace(targets, settings, eta, m)
+    torch._foreach_copy_([x for x, _ in batch.widened], [source for _, source in batch.widened])
+    if is_perturbed:
+        pairs = zip(batch.ended, batch.rows, strict=True)
+        targets = [optimizer._target(p, settings, row.slots[0].x) for p, row in pairs]
+        displace(targets, settings, float(group["lr"]), m)
     step: Any = torch._fused_adamw_ if group["decoupled_weight_decay"] else torch._fused_adam_
     beta1, beta2 = map(float, group["betas"])
     scalars = {name: float(group[name]) for name in ("lr", "weight_decay", "eps")}
     flags = {name: group[name] for name in ("amsgrad", "maximize")}
-    lists = [*[*wide, []][:5], [s.steps for s in batch]]
-    step(*lists, beta1=beta1, beta2=beta2, **scalars, **flags)
-    round_all(rows)
-    for result, narrow in kept:
-        result.copy_(narrow)
-    ended = [s for s in batch if s.is_last]
-    for s in ended:
-        for target, elements in s.strided:
-            target.copy_(elements.view(target.shape))
-        if optimizer._rounding.free_gradients:
-            s.p.grad = None
-    torch.autograd.graph.increment_version([s.p for s in ended])
+    step(*[*batch.columns, []][:5], batch.steps, beta1=beta1, beta2=beta2, **scalars, **flags)
+    round_all(batch.rows)
+    for moment, part in batch.kept:
+        moment.copy_(part)
+    if optimizer._rounding.free_gradients:
+        for p in batch.ended:
+            p.grad = None
+    torch.autograd.graph.increment_version(batch.ended)
 
 
 # Which optimizers treat tensors one by one -----------------------------------------------------
