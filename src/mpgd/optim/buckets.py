@@ -26,8 +26,8 @@ from torch import Tensor, nn
 
 from mpgd.noise import half_rounding
 from mpgd.noise.counter_hash import extend_key, hash_elements, step_key
-from mpgd.noise.engines import cpu, kernel_for
-from mpgd.noise.engines.cpu import Slot
+from mpgd.noise.engines import kernel_for
+from mpgd.noise.engines.cpu import RoundingJob, Slot
 from mpgd.noise.half_rounding import is_half, salt_of
 from mpgd.optim.displacement import displace
 from mpgd.optim.distributed import Place, is_sharded, local, place_of
@@ -164,31 +164,39 @@ def rounding_key(optimizer: Any, p: Tensor, settings: Settings) -> int:
     return step_key(own, int(optimizer._orbits[p]["step"]))
 
 
+def rounding_job(rows: list[RoundedRow]) -> RoundingJob | None:
+    """Return some rows as the CPU's kernel takes them; None if it cannot take one."""
+    made: list[tuple[list[Slot], int, int]] = []
+    for slots, place, key, first in rows:
+        if place.offset is None or kernel_for(None, slots[0].x.device) != "cpu":
+            return None
+        if not all([s.x.is_contiguous() and s.out.is_contiguous() for s in slots]):
+            return None
+        made.append((slots, key, place.offset + first))
+    return RoundingJob(made)
+
+
 def round_all(rows: list[RoundedRow]) -> None:
     """Round parts of parameters and of their states."""
-    direct: list[tuple[list[Slot], int, int]] = []
-    strided: list[tuple[Tensor, Tensor]] = []  # and the results that are copied there
+    job = rounding_job(rows)
+    if job is not None:
+        job.run()
+        return
     for slots, place, key, first in rows:
-        device = slots[0].x.device
-        if place.offset is None or kernel_for(None, device) != "cpu":
-            index = place.part_index(device, slice(first, first + slots[0].x.numel()))
+        flat = [
+            Slot(x.contiguous(), torch.empty_like(out, memory_format=torch.contiguous_format), s)
+            for x, out, s in slots
+        ]
+        job = rounding_job([RoundedRow(flat, place, key, first)])
+        if job is not None:
+            job.run()
+        else:
+            index = place.part_index(flat[0].x.device, slice(first, first + flat[0].x.numel()))
             h = hash_elements(index, key)
-            for x, out, salt in slots:
-                result = half_rounding.rounded(x.reshape(-1), h, out.dtype, salt)
-                out.copy_(result.view(out.shape))
-            continue
-        flat = [Slot(x.contiguous(), _contiguous(out), salt) for x, out, salt in slots]
-        strided += [(s.out, f.out) for s, f in zip(slots, flat, strict=True) if s.out is not f.out]
-        direct.append((flat, key, place.offset + first))
-    if direct:
-        cpu.round_rows(direct)
-    for out, result in strided:
-        out.copy_(result)
-
-
-def _contiguous(out: Tensor) -> Tensor:
-    """Return a tensor itself if it is contiguous, else an empty one of its shape."""
-    return out if out.is_contiguous() else torch.empty(out.shape, dtype=out.dtype)
+            for x, out, salt in flat:
+                out.view(-1).copy_(half_rounding.rounded(x.view(-1), h, out.dtype, salt))
+        for s, result in zip(slots, flat, strict=True):
+            s.out.copy_(result.out)
 
 
 # Adam, piece by piece --------------------------------------------------------------------------
@@ -211,6 +219,7 @@ class _Batch:
         steps: the step count of each piece.
         widened: parts of stand-ins, and what is copied there before the step.
         rows: what is rounded after it.
+        job: the same for the kernel, if it can take them.
         kept: float32 moments, and the stand-ins that are copied there after it.
         ended: parameters with their last piece here.
     """
@@ -221,6 +230,7 @@ class _Batch:
         self.steps: list[Tensor] = []
         self.widened: list[tuple[Tensor, Tensor]] = []
         self.rows: list[RoundedRow] = []
+        self.job: RoundingJob | None = None
         self.kept: list[tuple[Tensor, Tensor]] = []
         self.ended: list[Tensor] = []
 
@@ -295,6 +305,8 @@ def _prepared(
             batches[-1].rows.append(RoundedRow(slots, place, key, first))
             batches[-1].steps.append(optimizer.state[p]["step"])
         batches[-1].ended.append(p)
+    for batch in batches:
+        batch.job = rounding_job(batch.rows)
     return batches
 
 
@@ -335,7 +347,7 @@ def _step_batch(
     scalars = {name: float(group[name]) for name in ("lr", "weight_decay", "eps")}
     flags = {name: group[name] for name in ("amsgrad", "maximize")}
     step(*[*batch.columns, []][:5], batch.steps, beta1=beta1, beta2=beta2, **scalars, **flags)
-    round_all(batch.rows)
+    round_all(batch.rows) if batch.job is None else batch.job.run()
     for moment, part in batch.kept:
         moment.copy_(part)
     if optimizer._rounding.free_gradients:
