@@ -1,10 +1,8 @@
 """Buckets: the parameters that an optimizer steps together, when it works on stand-ins.
 
 To the optimizer a bucket is all of its parameters. Entries that it changes in its groups, such as a
-step count, are put back before a group's second bucket, so that they change once.
-
-An optimizer that couples tensors, by a norm of all gradients or a count of its calls, must get one
-bucket with all parameters. A trial on three small tensors finds those.
+step count, are put back before a group's second bucket, so that they change once. An optimizer that
+couples tensors must get one bucket with all parameters; a trial on three small tensors finds those.
 
 Adam and AdamW treat elements one by one. So the stand-ins of their half parameters are pieces that
 stay in the cache, and torch's fused kernel steps them. It computes whole vectors otherwise than the
@@ -37,6 +35,7 @@ SIZE: Final = 1 << 20  # elements of a bucket; a larger parameter is one by itse
 PIECE: Final = 1 << 19  # elements that Adam steps at a time
 VECTORS: Final = 64  # elements: a multiple of every vector of torch's kernels
 MOMENTS: Final = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
+FLOAT32: Final[Any] = {"dtype": torch.float32, "device": "cpu"}  # whatever the defaults are
 Bucket = dict[int, list[Tensor]]  # parameters by the number of their group
 
 
@@ -106,7 +105,7 @@ class Workspace:
 
     def __init__(self, size: int) -> None:
         self.used = 0
-        self.memory = torch.empty(size, dtype=torch.float32, device="cpu")
+        self.memory = torch.empty(size, **FLOAT32)
 
     def widened(self, x: Tensor) -> Tensor:
         """Return a float32 copy."""
@@ -121,41 +120,30 @@ class Workspace:
 
 def workspace(optimizer: Any, size: int) -> Workspace:
     """Return the optimizer's memory, all of it free, for at least ``size`` elements."""
-    if optimizer._workspace is None or optimizer._workspace.memory.numel() < size:
-        optimizer._workspace = Workspace(size)
-    made: Workspace = optimizer._workspace
+    made: Workspace | None = optimizer._workspace
+    if made is None or made.memory.numel() < size:
+        made = optimizer._workspace = Workspace(size)
     made.used = 0
     return made
 
 
 def return_memory() -> None:
-    """Give free pages back to the system, where glibc can.
-
-    Float32 states that live until they are rounded leave holes between the halves that stay. They
-    are too small for the next ones, and take 1 byte a parameter with SGD's momentum.
-    """
-    library = ctypes.CDLL(None) if sys.platform == "linux" else None
+    """Give free pages back, where glibc can: states that were float32 for a while leave holes."""
+    library: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
     if hasattr(library, "malloc_trim"):
-        library.malloc_trim(0)  # type: ignore[union-attr]
+        library.malloc_trim(0)
 
 
 # Rounding --------------------------------------------------------------------------------------
 
 
 class RoundedRow(NamedTuple):
-    """A part of a parameter, and of its states, to be rounded.
+    """A part of a parameter, and of its states, to be rounded."""
 
-    Attributes:
-        slots: what to round, all of one size.
-        place: that of the parameter.
-        key: of its rounding in this step.
-        first: the part's first element in the local part.
-    """
-
-    slots: list[Slot]
-    place: Place
-    key: int
-    first: int = 0
+    slots: list[Slot]  # all of one size
+    place: Place  # that of the parameter
+    key: int  # of its rounding in this step
+    first: int = 0  # element of the local part
 
 
 def rounding_key(optimizer: Any, p: Tensor, settings: Settings) -> int:
@@ -214,33 +202,23 @@ def is_adam(optimizer: Any, group: dict[str, Any], settings: Settings, p: Tensor
 class _Batch:
     """Pieces that are stepped together, their stand-ins one after the other in the workspace.
 
-    Attributes:
-        columns: stand-ins of parameters, gradients and moments, as torch's kernel takes them.
-        steps: the step count of each piece.
-        widened: parts of stand-ins, and what is copied there before the step.
-        rows: what is rounded after it.
-        job: the same for the kernel, if it can take them.
-        kept: float32 moments, and the stand-ins that are copied there after it.
-        ended: parameters with their last piece here.
+    Args:
+        room: the workspace: a row for parameters, one for gradients, and one for each moment.
     """
 
     def __init__(self, room: Tensor) -> None:
         self.room, self.used = room, 0
-        self.columns: list[list[Tensor]] = [[] for _ in room]
+        self.columns: list[list[Tensor]] = [[] for _ in room]  # as torch's kernel takes them
         self.steps: list[Tensor] = []
-        self.widened: list[tuple[Tensor, Tensor]] = []
+        self.widened: list[tuple[Tensor, Tensor]] = []  # stand-ins, and what is copied there
+        self.kept: list[tuple[Tensor, Tensor]] = []  # float32 moments, and their stand-ins
         self.rows: list[RoundedRow] = []
-        self.job: RoundingJob | None = None
-        self.kept: list[tuple[Tensor, Tensor]] = []
-        self.ended: list[Tensor] = []
+        self.job: RoundingJob | None = None  # the rows, if the kernel can take them
+        self.ended: list[Tensor] = []  # parameters with their last piece here
 
-    def add(self, sources: list[Tensor], moments: list[Tensor]) -> list[Slot]:
-        """Add a piece; return what is to be rounded.
-
-        Args:
-            sources: of the parameter, its gradient and its moments before the step.
-            moments: where they go after it; float32 ones in whole vectors are stepped in place.
-        """
+    def add(self, tensors: list[Tensor], place: Place, key: int, first: int) -> None:
+        """Add a piece of what `_columns` returns; float32 moments may be stepped in place."""
+        sources, moments = tensors[: len(self.room)], tensors[len(self.room) :]
         count = sources[0].numel()
         cells = self.room[:, self.used : self.used + _padded(count)].unbind()
         self.used += len(cells[0])
@@ -251,32 +229,37 @@ class _Batch:
                 slots.append(Slot(part, moment, salt_of(MOMENTS[k - 2])))
             elif moment is not None:
                 is_same = moment.dtype == source.dtype and source.is_contiguous()
-                if is_same and count == len(cell):
+                if is_same and count == len(cell):  # needs no padding
                     self.columns[k].append(source.view(-1))
                     continue
                 self.kept.append((moment, part))
             self.columns[k].append(cell)
             self.widened.append((part, source))
-        return slots
+        self.rows.append(RoundedRow(slots, place, key, first))
 
 
 @torch.no_grad()
 def step_adam(optimizer: Any, settings: Settings, params: list[Tensor], m: float | None) -> None:
-    """Take the step of half parameters of Adam or AdamW, all of the optimizer's first group.
-
-    Args:
-        optimizer: rounds stochastically.
-        settings: of the group.
-        params: those to step.
-        m: the shared multiplicative noise of the group, if there is one.
-    """
-    eta = float(optimizer.param_groups[0]["lr"])
-    is_perturbed = eta != 0 and settings.is_perturbed
+    """Take the step of half parameters of Adam or AdamW, all of the optimizer's first group."""
+    group = optimizer.param_groups[0]
+    names = ("lr", "weight_decay", "eps")
+    beta1, beta2 = map(float, group["betas"])  # what is wrong raises before anything is changed
+    scalars = {name: float(group[name]) for name in names} | {"beta1": beta1, "beta2": beta2}
+    eta = scalars["lr"] if settings.is_perturbed else 0.0
     # all at once: between the steps of two batches Python would find nothing in the cache
-    batches = _prepared(optimizer, settings, params, is_perturbed)[::-1]
+    batches = _prepared(optimizer, settings, params, is_perturbed=eta != 0)[::-1]
     while batches:
-        _step_batch(optimizer, settings, batches.pop(), is_perturbed, m)
-    if eta:
+        batch = batches.pop()
+        torch._foreach_copy_([x for x, _ in batch.widened], [source for _, source in batch.widened])
+        if eta:
+            pairs = zip(batch.ended, batch.rows, strict=True)
+            targets = [optimizer._target(p, settings, row.slots[0].x) for p, row in pairs]
+            displace(targets, settings, eta, m)
+        _step_batch(batch, group, scalars)
+        if optimizer._rounding.free_gradients:
+            for p in batch.ended:
+                p.grad = None
+    if scalars["lr"]:
         optimizer.count_steps(params)
 
 
@@ -291,18 +274,17 @@ def _prepared(
     capacity = min(capacity, sum(map(_padded, sizes)))
     width = 5 if optimizer.param_groups[0]["amsgrad"] else 4
     count = width * capacity
-    memory = workspace(optimizer, count).memory if capacity <= SIZE else torch.empty(count)
-    room = memory[:count].view(width, capacity)
-    batches = [_Batch(room)]
+    room = workspace(optimizer, count) if capacity <= SIZE else Workspace(count)
+    cells = room.memory[:count].view(width, capacity)
+    batches = [_Batch(cells)]
     for p, size, whole, each in zip(params, sizes, is_whole, columns, strict=True):
         place, key = place_of(p), rounding_key(optimizer, p, settings)
         length = max(1, size) if whole else PIECE
         for first in range(0, max(1, size), length):
             parts = each if size <= length else [x.view(-1)[first : first + length] for x in each]
             if batches[-1].used + _padded(parts[0].numel()) > capacity:
-                batches.append(_Batch(room))
-            slots = batches[-1].add(parts[:width], parts[width:])
-            batches[-1].rows.append(RoundedRow(slots, place, key, first))
+                batches.append(_Batch(cells))
+            batches[-1].add(parts, place, key, first)
             batches[-1].steps.append(optimizer.state[p]["step"])
         batches[-1].ended.append(p)
     for batch in batches:
@@ -323,7 +305,7 @@ def _columns(optimizer: Any, p: Tensor) -> list[Tensor]:
     names = MOMENTS[: 3 if optimizer.param_groups[0]["amsgrad"] else 2]
     dtype = optimizer._rounding.state_dtype if is_narrow(optimizer, p, p) else torch.float32
     if "step" not in state:
-        state["step"] = torch.tensor(0.0)
+        state["step"] = torch.zeros((), **FLOAT32)
         state.update({name: torch.zeros_like(p, dtype=dtype) for name in names})
     state["step"] += 1
     old = [state[name] for name in names]
@@ -332,27 +314,14 @@ def _columns(optimizer: Any, p: Tensor) -> list[Tensor]:
     return [local(x).detach() for x in (p, p.grad, *old, *new)]  # type: ignore[arg-type]
 
 
-def _step_batch(
-    optimizer: Any, settings: Settings, batch: _Batch, is_perturbed: bool, m: float | None
-) -> None:
-    """Widen the pieces of a batch, step them by torch's fused kernel, and round them."""
-    group = optimizer.param_groups[0]
-    torch._foreach_copy_([x for x, _ in batch.widened], [source for _, source in batch.widened])
-    if is_perturbed:
-        pairs = zip(batch.ended, batch.rows, strict=True)
-        targets = [optimizer._target(p, settings, row.slots[0].x) for p, row in pairs]
-        displace(targets, settings, float(group["lr"]), m)
+def _step_batch(batch: _Batch, group: dict[str, Any], scalars: dict[str, float]) -> None:
+    """Step the stand-ins of a batch by torch's fused kernel, and round them."""
     step: Any = torch._fused_adamw_ if group["decoupled_weight_decay"] else torch._fused_adam_
-    beta1, beta2 = map(float, group["betas"])
-    scalars = {name: float(group[name]) for name in ("lr", "weight_decay", "eps")}
     flags = {name: group[name] for name in ("amsgrad", "maximize")}
-    step(*[*batch.columns, []][:5], batch.steps, beta1=beta1, beta2=beta2, **scalars, **flags)
+    step(*[*batch.columns, []][:5], batch.steps, **scalars, **flags)
     round_all(batch.rows) if batch.job is None else batch.job.run()
     for moment, part in batch.kept:
         moment.copy_(part)
-    if optimizer._rounding.free_gradients:
-        for p in batch.ended:
-            p.grad = None
     torch.autograd.graph.increment_version(batch.ended)
 
 
@@ -379,9 +348,9 @@ def _trial(optimizer: Any, together: bool) -> Any:
     """Return all that four steps change, with gradients from 10^-3 to 10^3."""
     first, last = optimizer.param_groups[0], optimizer.param_groups[-1]
     pairs = (first, first["params"][0]), (first, first["params"][-1]), (last, last["params"][-1])
-    shapes = [tuple(min(size, 4) for size in p.shape) for _, p in pairs]
+    shapes = [torch.Size(min(size, 4) for size in p.shape) for _, p in pairs]
     params: list[Tensor] = [
-        nn.Parameter(torch.linspace(-1, 1, 1 + torch.Size(s).numel())[1:].view(s)) for s in shapes
+        nn.Parameter(torch.linspace(-1, 1, 1 + s.numel(), **FLOAT32)[1:].view(s)) for s in shapes
     ]
     known = {**vars(optimizer), **first}
     names = inspect.signature(optimizer._inner).parameters.keys() - {"params"}
@@ -394,7 +363,7 @@ def _trial(optimizer: Any, together: bool) -> Any:
     buckets: list[Bucket] = [{0: [a, b], 1: [c]}] if together else [{0: [a]}, {0: [b]}, {1: [c]}]
     for size in (1.0, 1e-3, 1e3, 1.0):
         for p in params:
-            p.grad = size * torch.randn(p.shape)
+            p.grad = size * torch.randn(p.shape, **FLOAT32)
         step_each(inner, buckets, lambda bucket: inner.step())
     counts = {k: v for k, v in vars(inner).items() if isinstance(v, (int, float, Tensor))}
     states = [inner.state.get(p) for p in params]
