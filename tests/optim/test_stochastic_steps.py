@@ -420,6 +420,36 @@ def test_sam_takes_the_step_of_its_second_gradient(clears: str) -> None:
     assert p.tolist() == [0.625] * 9
 
 
+class Climbing(Sharp):
+    """Without a closure a plain step, which treats tensors one by one."""
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        """Take a step."""
+        if closure is not None:
+            return super().step(closure)
+        for p in flat(self):
+            p.sub_(p.grad, alpha=self.param_groups[0]["lr"])
+
+
+def test_one_that_evaluates_a_closure_again_is_stepped_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In buckets it would climb in one of them at a time."""
+    monkeypatch.setattr(buckets, "SIZE", 1)
+    p, q = (nn.Parameter(torch.ones(9, dtype=BF16)) for _ in range(2))
+    optimizer = stochastic_rounding(Climbing([p, q]))
+
+    def closure() -> Tensor:
+        loss = (p * q).sum()
+        loss.backward()
+        return loss
+
+    with pytest.warns(UserWarning, match="Climbing is stepped whole"):
+        optimizer.step(closure)
+    assert p.tolist() == q.tolist() == [0.625] * 9
+
+
 # Gradients --------------------------------------------------
 
 

@@ -332,7 +332,8 @@ def is_separable(optimizer: Any) -> bool:
     """Return whether an optimizer treats tensors one by one, so that buckets give the same bits.
 
     Torch's own do. Of another class, a new object with the same settings steps three small tensors
-    together and one after the other. What cannot be built or tried so counts as coupled.
+    together and one after the other. What cannot be built or tried so counts as coupled, and so
+    does one that evaluates a closure again, at another point, in one step.
     """
     if optimizer._bare is not None:
         return True
@@ -359,17 +360,23 @@ def _trial(optimizer: Any, together: bool) -> Any:
         group.update(params=own, lr=float(group["lr"]) or 0.01)
     inner = optimizer._inner(groups, **{name: known[name] for name in names if name in known})
     torch.manual_seed(0)
+
+    def take_step(bucket: Bucket) -> None:
+        losses = [torch.zeros((), **FLOAT32)]  # a second evaluation fails
+        has_closure = "closure" in inspect.signature(inner.step).parameters
+        inner.step(*[losses.pop] if has_closure else [])
+
     a, b, c = params
     buckets: list[Bucket] = [{0: [a, b], 1: [c]}] if together else [{0: [a]}, {0: [b]}, {1: [c]}]
     for size in (1.0, 1e-3, 1e3, 1.0):
         for p in params:
             p.grad = size * torch.randn(p.shape, **FLOAT32)
-        step_each(inner, buckets, lambda bucket: inner.step())
+        step_each(inner, buckets, take_step)
     counts = {k: v for k, v in vars(inner).items() if isinstance(v, (int, float, Tensor))}
     states = [inner.state.get(p) for p in params]
     common = {k: v for k, v in inner.state.items() if not isinstance(k, Tensor)}
     entries = [{k: v for k, v in g.items() if k != "params"} for g in inner.param_groups]
-    return [[p.detach() for p in params], states, common, counts, entries]
+    return [params, states, common, counts, entries]
 
 
 def _are_equal(a: Any, b: Any) -> bool:

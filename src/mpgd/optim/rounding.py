@@ -127,18 +127,17 @@ def step(optimizer: Any, settings: list[Settings], *args: Any, **kwargs: Any) ->
     if optimizer._is_separable is None:
         optimizer._is_separable = buckets.is_separable(optimizer)
         if not optimizer._is_separable:
-            text = (
+            warnings.warn(
                 f"{optimizer._inner.__name__} is stepped whole, with float32 stand-ins of all half "
                 "parameters and gradients at once (8 bytes a parameter): it looks at several "
-                "tensors together, or could not be tried alone"
+                "tensors together, or could not be tried alone",
+                UserWarning,
+                stacklevel=level_of_user(),
             )
-            warnings.warn(text, UserWarning, stacklevel=level_of_user())
-    shared = [
-        next_shared(optimizer._orbits[group["params"][0]], each)
-        if each.is_perturbed and group["params"] and float(group["lr"])
-        else None
-        for group, each in zip(groups, settings, strict=True)
-    ]
+    shared: list[float | None] = [None] * len(groups)
+    for number, (group, each) in enumerate(zip(groups, settings, strict=True)):
+        if each.is_perturbed and group["params"] and float(group["lr"]):
+            shared[number] = next_shared(optimizer._orbits[group["params"][0]], each)
     parts: list[Bucket] = [{number: group["params"] for number, group in enumerate(groups)}]
     if optimizer._is_separable:
         parts = buckets.make_buckets(optimizer, settings)
