@@ -311,7 +311,7 @@ def _columns(optimizer: Any, p: Tensor) -> list[Tensor]:
     old = [state[name] for name in names]
     new = [x if x.dtype == dtype else torch.empty_like(x, dtype=dtype) for x in old]
     state.update(zip(names, new, strict=True))
-    return [local(x).detach() for x in (p, p.grad, *old, *new)]  # type: ignore[arg-type]
+    return [local(x).detach() for x in (p, p.grad, *old, *new)]
 
 
 def _step_batch(batch: _Batch, group: dict[str, Any], scalars: dict[str, float]) -> None:
