@@ -183,8 +183,7 @@ def _step_bucket(
     # those of other libraries may keep a gradient, which must not lie in memory that is used again
     size = 0 if optimizer._bare is None else copies * min(buckets.SIZE, count)
     workspace = buckets.workspace(optimizer, size)
-    stand_ins: list[StandIn] = []
-    is_taken = False
+    stand_ins, is_taken = list[StandIn](), False
     try:
         for number, group in zip(bucket, optimizer.param_groups, strict=True):
             each, m, params = settings[number], shared[number], bucket[number]
@@ -192,13 +191,15 @@ def _step_bucket(
             rounded = [p for p in moved if buckets.is_rounded(each, p)]
             for p in rounded:  # one by one: `_finish` gives back the states of those that were made
                 stand_ins.append(_stand_in(optimizer, p, each, workspace))
-            stand_in_of = {s.p: s.x for s in stand_ins}
-            group["params"] = [stand_in_of.get(p, p) for p in params]
+            x_of = {s.p: s.x for s in stand_ins}
+            group["params"] = [x_of.get(p, p) for p in params]
             eta = float(group["lr"])
             if eta and each.is_perturbed:
-                parts = {s.p: local(s.x).detach() for s in stand_ins}
                 with torch.no_grad():
-                    targets = [optimizer._target(p, each, parts.get(p)) for p in moved]
+                    parts = [local(x_of.get(p, p)).detach() for p in moved]
+                    targets = [
+                        optimizer._target(p, each, x) for p, x in zip(moved, parts, strict=True)
+                    ]
                     displace(targets, each, eta, m)
             if eta:
                 optimizer.count_steps(moved if each.is_perturbed else rounded)
@@ -216,14 +217,11 @@ def _step_bucket(
 
 
 def _evaluate_again(closure: Callable[[], Any], stand_ins: list[StandIn]) -> Any:
-    """Evaluate a closure at the stand-ins, rounded to nearest, as SAM asks in mid-step.
-
-    The gradients that the optimizer has cleared are cleared in the parameters too.
-    """
+    """Evaluate a closure at the stand-ins, rounded to nearest, as SAM asks in mid-step."""
     with torch.no_grad():
         for s in stand_ins:
             s.p.copy_(s.x)
-            s.p.grad = None if s.x.grad is None else s.x.grad.to(s.p.dtype)
+            s.p.grad = None if s.x.grad is None else s.x.grad.to(s.p.dtype)  # perhaps cleared
     loss = closure()
     for s in stand_ins:
         s.x.grad = None if s.p.grad is None else s.p.grad.detach().float()
