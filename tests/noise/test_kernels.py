@@ -165,11 +165,18 @@ def test_numbers_are_rounded_as_by_the_reference(offset: int, dtype: torch.dtype
     h = hash_elements(offset + torch.arange(len(x)), 77)
     salts = (0, 1, 2**32 - 1, 77, 5)
     outs = [torch.empty(len(x), dtype=dtype) for _ in salts]
-    cpu.round_rows([([Slot(x, out, s) for out, s in zip(outs, salts, strict=True)], 77, offset)])
+    cpu.RoundingJob(
+        [([Slot(x, out, s) for out, s in zip(outs, salts, strict=True)], 77, offset)]
+    ).run()
     for out, salt in zip(outs, salts, strict=True):
         expected = rounded(x, h, dtype, salt).view(torch.int16)
         assert torch.equal(out.view(torch.int16), expected)
-    cpu.round_rows([([Slot(torch.full((9,), torch.nan), outs[0][:9])], 77, 0)])
+    others = [torch.empty(len(x), dtype=d) for d in (torch.bfloat16, torch.float16)]  # in one row
+    cpu.RoundingJob([([Slot(x, out, 5) for out in others], 77, offset)]).run()
+    for out in others:
+        expected = rounded(x, h, out.dtype, 5).view(torch.int16)
+        assert torch.equal(out.view(torch.int16), expected)
+    cpu.RoundingJob([([Slot(torch.full((9,), torch.nan), outs[0][:9])], 77, 0)]).run()
     assert outs[0][:9].isnan().all()
     assert int(upper_bits(h, 31).max()) > 2**30  # the random bits are there
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn, optim
 from torch.optim import SGD, AdamW, Optimizer
 
 from mpgd import ChaoticNoise, perturb, stochastic_rounding
+from mpgd.noise.engines import cpu
 from mpgd.optim import buckets, step_in_backward, stochastic_round
 from mpgd.optim.distributed import note_offset
 from tests.optim.descents import drivers, flat, parameters, resumed
@@ -133,6 +134,71 @@ def test_adam_takes_parameters_that_are_not_contiguous(
         moments = [optimizer.state[p][name].contiguous() for name in buckets.MOMENTS[:2]]
         ends.append([p.detach().contiguous(), *moments])
     assert same_bits(*ends)
+
+
+@pytest.mark.parametrize("dtype", [BF16, torch.float16, torch.float64], ids=str)
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_the_default_dtype_does_not_matter(
+    dtype: torch.dtype, noise: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step count in bfloat16 stays at 256; a parameter larger than a bucket needs memory too."""
+    monkeypatch.setattr(buckets, "SIZE", 64)
+    ends = []
+    for default in (torch.float32, dtype):
+        optimizer: Any = AdamW(parameters([700, ()], BF16), lr=0.01)
+        optimizer = perturb(optimizer, sigma=noise) if noise else optimizer
+        optimizer = stochastic_rounding(optimizer, state_dtype=BF16)
+        try:
+            torch.set_default_dtype(default)
+            run(optimizer, 260)
+        finally:
+            torch.set_default_dtype(torch.float32)
+        ends.append(snapshot(optimizer))
+    assert same_bits(*ends)
+    assert float(optimizer.state[flat(optimizer)[0]]["step"]) == 260
+
+
+@pytest.mark.parametrize("dtype", [BF16, torch.float16], ids=str)
+def test_the_trial_of_an_optimizer_is_in_float32(dtype: torch.dtype) -> None:
+    """No warning that it is stepped whole; in float16 the trial's gradients overflow."""
+    optimizer = stochastic_rounding(optim.Adafactor(parameters([(3, 4), 5], BF16), lr=0.01))
+    try:
+        torch.set_default_dtype(dtype)
+        run(optimizer, 1)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert optimizer._is_separable
+
+
+def test_a_setting_that_is_wrong_changes_nothing() -> None:
+    optimizer = stochastic_rounding(AdamW(parameters([9, 4], BF16), lr=0.1), state_dtype=BF16)
+    run(optimizer, 2)
+    before = snapshot(optimizer)
+    optimizer.param_groups[0]["betas"] = (0.9, "x")
+    with pytest.raises(ValueError, match="could not convert string to float"):
+        run(optimizer, 1, first=2)
+    optimizer.param_groups[0]["betas"] = (0.9, 0.999)
+    assert same_bits(snapshot(optimizer), before)
+
+
+@pytest.mark.skipif(not cpu.is_available(), reason="needs kernels, a C compiler")
+@pytest.mark.parametrize("kind", [AdamW, SGD, optim.RMSprop])
+def test_strides_do_not_matter_and_take_the_kernel(
+    kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parameters, gradients or both; the reference, which is slow, is not called."""
+    monkeypatch.setattr(buckets, "hash_elements", None)
+    x = torch.linspace(-1, 1, 600).view(20, 30).bfloat16()
+    ends = []
+    for which in range(4):
+        p = nn.Parameter(x.t().contiguous().t() if which & 1 else x.clone())
+        optimizer = stochastic_rounding(kind([p], lr=0.01), state_dtype=BF16)
+        for k in range(3):
+            g = x * (k + 1)
+            p.grad = g.t().contiguous().t() if which & 2 else g
+            optimizer.step()
+        ends.append(p.detach().contiguous())
+    assert all(same_bits(each, ends[0]) for each in ends)
 
 
 def test_it_is_perturbs_rounding_and_keeps_its_noise() -> None:
@@ -352,6 +418,36 @@ def test_sam_takes_the_step_of_its_second_gradient(clears: str) -> None:
     assert optimizer.step(closure).item() == 4.5
     assert seen == [1.0, 1.5]
     assert p.tolist() == [0.625] * 9
+
+
+class Climbing(Sharp):
+    """Without a closure a plain step, which treats tensors one by one."""
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        """Take a step."""
+        if closure is not None:
+            return super().step(closure)
+        for p in flat(self):
+            p.sub_(p.grad, alpha=self.param_groups[0]["lr"])
+
+
+def test_one_that_evaluates_a_closure_again_is_stepped_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In buckets it would climb in one of them at a time."""
+    monkeypatch.setattr(buckets, "SIZE", 1)
+    p, q = (nn.Parameter(torch.ones(9, dtype=BF16)) for _ in range(2))
+    optimizer = stochastic_rounding(Climbing([p, q]))
+
+    def closure() -> Tensor:
+        loss = (p * q).sum()
+        loss.backward()
+        return loss
+
+    with pytest.warns(UserWarning, match="Climbing is stepped whole"):
+        optimizer.step(closure)
+    assert p.tolist() == q.tolist() == [0.625] * 9
 
 
 # Gradients --------------------------------------------------

@@ -1,10 +1,8 @@
 """Buckets: the parameters that an optimizer steps together, when it works on stand-ins.
 
 To the optimizer a bucket is all of its parameters. Entries that it changes in its groups, such as a
-step count, are put back before a group's second bucket, so that they change once.
-
-An optimizer that couples tensors, by a norm of all gradients or a count of its calls, must get one
-bucket with all parameters. A trial on three small tensors finds those.
+step count, are put back before a group's second bucket, so that they change once. An optimizer that
+couples tensors must get one bucket with all parameters; a trial on three small tensors finds those.
 
 Adam and AdamW treat elements one by one. So the stand-ins of their half parameters are pieces that
 stay in the cache, and torch's fused kernel steps them. It computes whole vectors otherwise than the
@@ -17,7 +15,8 @@ import ctypes
 import inspect
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from itertools import compress
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -25,8 +24,8 @@ from torch import Tensor, nn
 
 from mpgd.noise import half_rounding
 from mpgd.noise.counter_hash import extend_key, hash_elements, step_key
-from mpgd.noise.engines import cpu, kernel_for
-from mpgd.noise.engines.cpu import Slot
+from mpgd.noise.engines import kernel_for
+from mpgd.noise.engines.cpu import RoundingJob, Slot
 from mpgd.noise.half_rounding import is_half, salt_of
 from mpgd.optim.displacement import displace
 from mpgd.optim.distributed import Place, is_sharded, local, place_of
@@ -36,6 +35,7 @@ SIZE: Final = 1 << 20  # elements of a bucket; a larger parameter is one by itse
 PIECE: Final = 1 << 19  # elements that Adam steps at a time
 VECTORS: Final = 64  # elements: a multiple of every vector of torch's kernels
 MOMENTS: Final = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
+FLOAT32: Final[Any] = {"dtype": torch.float32, "device": "cpu"}  # whatever the defaults are
 Bucket = dict[int, list[Tensor]]  # parameters by the number of their group
 
 
@@ -105,7 +105,7 @@ class Workspace:
 
     def __init__(self, size: int) -> None:
         self.used = 0
-        self.memory = torch.empty(size, dtype=torch.float32, device="cpu")
+        self.memory = torch.empty(size, **FLOAT32)
 
     def widened(self, x: Tensor) -> Tensor:
         """Return a float32 copy."""
@@ -120,41 +120,30 @@ class Workspace:
 
 def workspace(optimizer: Any, size: int) -> Workspace:
     """Return the optimizer's memory, all of it free, for at least ``size`` elements."""
-    if optimizer._workspace is None or optimizer._workspace.memory.numel() < size:
-        optimizer._workspace = Workspace(size)
-    made: Workspace = optimizer._workspace
+    made: Workspace | None = optimizer._workspace
+    if made is None or made.memory.numel() < size:
+        made = optimizer._workspace = Workspace(size)
     made.used = 0
     return made
 
 
 def return_memory() -> None:
-    """Give free pages back to the system, where glibc can.
-
-    Float32 states that live until they are rounded leave holes between the halves that stay. They
-    are too small for the next ones, and take 1 byte a parameter with SGD's momentum.
-    """
-    library = ctypes.CDLL(None) if sys.platform == "linux" else None
+    """Give free pages back, where glibc can: states that were float32 for a while leave holes."""
+    library: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
     if hasattr(library, "malloc_trim"):
-        library.malloc_trim(0)  # type: ignore[union-attr]
+        library.malloc_trim(0)
 
 
 # Rounding --------------------------------------------------------------------------------------
 
 
 class RoundedRow(NamedTuple):
-    """A part of a parameter, and of its states, to be rounded.
+    """A part of a parameter, and of its states, to be rounded."""
 
-    Attributes:
-        slots: what to round, all of one size.
-        place: that of the parameter.
-        key: of its rounding in this step.
-        first: the part's first element in the local part.
-    """
-
-    slots: list[Slot]
-    place: Place
-    key: int
-    first: int = 0
+    slots: list[Slot]  # all of one size
+    place: Place  # that of the parameter
+    key: int  # of its rounding in this step
+    first: int = 0  # element of the local part
 
 
 def rounding_key(optimizer: Any, p: Tensor, settings: Settings) -> int:
@@ -163,21 +152,39 @@ def rounding_key(optimizer: Any, p: Tensor, settings: Settings) -> int:
     return step_key(own, int(optimizer._orbits[p]["step"]))
 
 
+def rounding_job(rows: list[RoundedRow]) -> RoundingJob | None:
+    """Return some rows as the CPU's kernel takes them; None if it cannot take one."""
+    made: list[tuple[list[Slot], int, int]] = []
+    for slots, place, key, first in rows:
+        if place.offset is None or kernel_for(None, slots[0].x.device) != "cpu":
+            return None
+        if not all([s.x.is_contiguous() and s.out.is_contiguous() for s in slots]):
+            return None
+        made.append((slots, key, place.offset + first))
+    return RoundingJob(made)
+
+
 def round_all(rows: list[RoundedRow]) -> None:
     """Round parts of parameters and of their states."""
-    direct: list[tuple[list[Slot], int, int]] = []
+    job = rounding_job(rows)
+    if job is not None:
+        job.run()
+        return
     for slots, place, key, first in rows:
-        device = slots[0].x.device
-        is_direct = place.offset is not None and kernel_for(None, device) == "cpu"
-        if is_direct and all(s.x.is_contiguous() and s.out.is_contiguous() for s in slots):
-            direct.append((slots, key, (place.offset or 0) + first))
-            continue
-        index = place.part_index(device, slice(first, first + slots[0].x.numel()))
-        h = hash_elements(index, key)
-        for x, out, salt in slots:
-            out.copy_(half_rounding.rounded(x.reshape(-1), h, out.dtype, salt).view(out.shape))
-    if direct:
-        cpu.round_rows(direct)
+        flat = [
+            Slot(x.contiguous(), torch.empty_like(out, memory_format=torch.contiguous_format), s)
+            for x, out, s in slots
+        ]
+        job = rounding_job([RoundedRow(flat, place, key, first)])
+        if job is not None:
+            job.run()
+        else:
+            index = place.part_index(flat[0].x.device, slice(first, first + flat[0].x.numel()))
+            h = hash_elements(index, key)
+            for x, out, salt in flat:
+                out.view(-1).copy_(half_rounding.rounded(x.view(-1), h, out.dtype, salt))
+        for s, result in zip(slots, flat, strict=True):
+            s.out.copy_(result.out)
 
 
 # Adam, piece by piece --------------------------------------------------------------------------
@@ -192,135 +199,130 @@ def is_adam(optimizer: Any, group: dict[str, Any], settings: Settings, p: Tensor
     return is_free and is_plain and local(p).device.type == "cpu"
 
 
-class _Piece(NamedTuple):
-    """Elements of a parameter during its step."""
+class _Batch:
+    """Pieces that are stepped together, their stand-ins one after the other in the workspace.
 
-    p: Tensor
-    steps: Tensor
-    sources: list[Tensor]  # of the parameter, its gradient and its moments
-    results: list[Tensor]  # of the moments after the step
-    place: Place
-    key: int
-    first: int
-    is_last: bool
-    strided: list[tuple[Tensor, Tensor]]  # tensors that are not contiguous, and their elements
+    Args:
+        room: the workspace: a row for parameters, one for gradients, and one for each moment.
+    """
+
+    def __init__(self, room: Tensor) -> None:
+        self.room, self.used = room, 0
+        self.columns: list[list[Tensor]] = [[] for _ in room]  # as torch's kernel takes them
+        self.steps: list[Tensor] = []
+        self.widened: list[tuple[Tensor, Tensor]] = []  # stand-ins, and what is copied there
+        self.kept: list[tuple[Tensor, Tensor]] = []  # float32 moments, and their stand-ins
+        self.rows: list[RoundedRow] = []
+        self.job: RoundingJob | None = None  # the rows, if the kernel can take them
+        self.ended: list[Tensor] = []  # parameters with their last piece here
+
+    def add(self, tensors: list[Tensor], place: Place, key: int, first: int) -> None:
+        """Add a piece of what `_columns` returns; float32 moments may be stepped in place."""
+        sources, moments = tensors[: len(self.room)], tensors[len(self.room) :]
+        count = sources[0].numel()
+        cells = self.room[:, self.used : self.used + _padded(count)].unbind()
+        self.used += len(cells[0])
+        slots = [Slot(cells[0][:count].view(sources[0].shape), sources[0])]
+        for k, (cell, source) in enumerate(zip(cells, sources, strict=True)):
+            part, moment = cell[:count].view(source.shape), moments[k - 2] if k > 1 else None
+            if moment is not None and is_half(moment.dtype):
+                slots.append(Slot(part, moment, salt_of(MOMENTS[k - 2])))
+            elif moment is not None:
+                is_same = moment.dtype == source.dtype and source.is_contiguous()
+                if is_same and count == len(cell):  # needs no padding
+                    self.columns[k].append(source.view(-1))
+                    continue
+                self.kept.append((moment, part))
+            self.columns[k].append(cell)
+            self.widened.append((part, source))
+        self.rows.append(RoundedRow(slots, place, key, first))
 
 
 @torch.no_grad()
 def step_adam(optimizer: Any, settings: Settings, params: list[Tensor], m: float | None) -> None:
-    """Take the step of half parameters of Adam or AdamW, all of the optimizer's first group.
-
-    Args:
-        optimizer: rounds stochastically.
-        settings: of the group; where it is perturbed, a piece is a whole parameter.
-        params: those to step.
-        m: the shared multiplicative noise of the group, if there is one.
-    """
+    """Take the step of half parameters of Adam or AdamW, all of the optimizer's first group."""
     group = optimizer.param_groups[0]
-    width, sizes = 5 if group["amsgrad"] else 4, [_padded(local(p).numel()) for p in params]
-    piece = max([VECTORS, *sizes]) if float(group["lr"]) and settings.is_perturbed else PIECE
-    capacity = min(max(PIECE, piece), sum(sizes))
-    room = workspace(optimizer, width * min(capacity, SIZE)).memory
-    room = room if capacity <= SIZE else torch.zeros(width * capacity)
-    room = room[: width * capacity].view(width, capacity)
-    batch: list[_Piece] = []
-    used = 0
-    for p in params:
-        for s in _pieces(optimizer, settings, p, piece):
-            size = _padded(len(s.sources[0]))
-            if used + size > capacity:
-                _step_pieces(optimizer, settings, batch, room, m)
-                batch, used = [], 0
-            batch.append(s)
-            used += size
-    _step_pieces(optimizer, settings, batch, room, m)
-    if float(group["lr"]):
+    names = ("lr", "weight_decay", "eps")
+    beta1, beta2 = map(float, group["betas"])  # what is wrong raises before anything is changed
+    scalars = {name: float(group[name]) for name in names} | {"beta1": beta1, "beta2": beta2}
+    eta = scalars["lr"] if settings.is_perturbed else 0.0
+    # all at once: between the steps of two batches Python would find nothing in the cache
+    batches = _prepared(optimizer, settings, params, is_perturbed=eta != 0)[::-1]
+    while batches:
+        batch = batches.pop()
+        torch._foreach_copy_([x for x, _ in batch.widened], [source for _, source in batch.widened])
+        if eta:
+            pairs = zip(batch.ended, batch.rows, strict=True)
+            targets = [optimizer._target(p, settings, row.slots[0].x) for p, row in pairs]
+            displace(targets, settings, eta, m)
+        _step_batch(batch, group, scalars)
+        if optimizer._rounding.free_gradients:
+            for p in batch.ended:
+                p.grad = None
+    if scalars["lr"]:
         optimizer.count_steps(params)
+
+
+def _prepared(
+    optimizer: Any, settings: Settings, params: list[Tensor], is_perturbed: bool
+) -> list[_Batch]:
+    """Return batches; a parameter that is perturbed or not contiguous is one piece."""
+    sizes = [local(p).numel() for p in params]
+    columns = [_columns(optimizer, p) for p in params]
+    is_whole = [is_perturbed or not all([x.is_contiguous() for x in each]) for each in columns]
+    capacity = max([PIECE, *(_padded(size) for size in compress(sizes, is_whole))])
+    capacity = min(capacity, sum(map(_padded, sizes)))
+    width = 5 if optimizer.param_groups[0]["amsgrad"] else 4
+    count = width * capacity
+    room = workspace(optimizer, count) if capacity <= SIZE else Workspace(count)
+    cells = room.memory[:count].view(width, capacity)
+    batches = [_Batch(cells)]
+    for p, size, whole, each in zip(params, sizes, is_whole, columns, strict=True):
+        place, key = place_of(p), rounding_key(optimizer, p, settings)
+        length = max(1, size) if whole else PIECE
+        for first in range(0, max(1, size), length):
+            parts = each if size <= length else [x.view(-1)[first : first + length] for x in each]
+            if batches[-1].used + _padded(parts[0].numel()) > capacity:
+                batches.append(_Batch(cells))
+            batches[-1].add(parts, place, key, first)
+            batches[-1].steps.append(optimizer.state[p]["step"])
+        batches[-1].ended.append(p)
+    for batch in batches:
+        batch.job = rounding_job(batch.rows)
+    return batches
 
 
 def _padded(size: int) -> int:
     return -(-size // VECTORS) * VECTORS
 
 
-def _pieces(optimizer: Any, settings: Settings, p: Tensor, size: int) -> Iterator[_Piece]:
-    """Yield the pieces of a parameter; its moments are made at its first step."""
-    state, group = optimizer.state[p], optimizer.param_groups[0]
-    names = MOMENTS[: 3 if group["amsgrad"] else 2]
+def _columns(optimizer: Any, p: Tensor) -> list[Tensor]:
+    """Return a parameter, its gradient, and its moments before and after the step it begins.
+
+    Float32 moments may become halves, which are then rounded, and halves may become float32.
+    """
+    state = optimizer.state[p]
+    names = MOMENTS[: 3 if optimizer.param_groups[0]["amsgrad"] else 2]
     dtype = optimizer._rounding.state_dtype if is_narrow(optimizer, p, p) else torch.float32
     if "step" not in state:
-        state["step"] = torch.tensor(0.0)
+        state["step"] = torch.zeros((), **FLOAT32)
         state.update({name: torch.zeros_like(p, dtype=dtype) for name in names})
     state["step"] += 1
     old = [state[name] for name in names]
-    # float32 moments may become halves, which are then rounded, and halves may become float32
-    new = [x if x.dtype == dtype else torch.zeros_like(x, dtype=dtype) for x in old]
+    new = [x if x.dtype == dtype else torch.empty_like(x, dtype=dtype) for x in old]
     state.update(zip(names, new, strict=True))
-    targets = [local(x).detach() for x in (p, *new)]
-    flat = [x.contiguous().view(-1) for x in targets]
-    strided = [(a, b) for a, b in zip(targets, flat, strict=True) if not a.is_contiguous()]
-    pairs = zip(old, new, flat[1:], strict=True)
-    moments = [c if a is b else local(a).detach().contiguous().view(-1) for a, b, c in pairs]
-    columns = [flat[0], local(p.grad).detach().contiguous().view(-1), *moments, *flat[1:]]  # type: ignore[arg-type]
-    count, width = len(flat[0]), 2 + len(names)
-    place, key = place_of(p), rounding_key(optimizer, p, settings)
-    for first in range(0, max(1, count), size):
-        parts = columns if count <= size else [x[first : first + size] for x in columns]
-        given = (place, key, first, first + size >= count, strided)
-        yield _Piece(p, state["step"], parts[:width], parts[width:], *given)
+    return [local(x).detach() for x in (p, p.grad, *old, *new)]
 
 
-def _step_pieces(
-    optimizer: Any, settings: Settings, batch: list[_Piece], room: Tensor, m: float | None
-) -> None:
-    """Step pieces that fit into the room together, widened and padded there, and round them.
-
-    A float32 moment that needs no padding is stepped in place.
-    """
-    group = optimizer.param_groups[0]
-    wide: list[list[Tensor]] = [[] for _ in room]
-    widened: list[tuple[Tensor, Tensor]] = []
-    kept: list[tuple[Tensor, Tensor]] = []
-    rows, used = [], 0
-    for s in batch:
-        count = len(s.sources[0])
-        cells = room[:, used : used + _padded(count)].unbind()
-        used += len(cells[0])
-        slots = [Slot(cells[0][:count], s.sources[0])]
-        for k, (cell, source) in enumerate(zip(cells, s.sources, strict=True)):
-            result = s.results[k - 2] if k > 1 else None
-            narrow = cell[:count]
-            if result is not None and is_half(result.dtype):
-                slots.append(Slot(narrow, result, salt_of(MOMENTS[k - 2])))
-            elif result is not None and source.dtype == result.dtype and count == len(cell):
-                wide[k].append(source)
-                continue
-            elif result is not None:
-                kept.append((result, narrow))
-            wide[k].append(cell)
-            widened.append((narrow, source))
-        rows.append(RoundedRow(slots, s.place, s.key, s.first))
-    torch._foreach_copy_([x for x, _ in widened], [source for _, source in widened])
-    eta = float(group["lr"])
-    if eta and settings.is_perturbed:
-        pairs = [(s.p, row.slots[0].x) for s, row in zip(batch, rows, strict=True)]
-        targets = [optimizer._target(p, settings, x.view(local(p).shape)) for p, x in pairs]
-        displace(targets, settings, eta, m)
+def _step_batch(batch: _Batch, group: dict[str, Any], scalars: dict[str, float]) -> None:
+    """Step the stand-ins of a batch by torch's fused kernel, and round them."""
     step: Any = torch._fused_adamw_ if group["decoupled_weight_decay"] else torch._fused_adam_
-    beta1, beta2 = map(float, group["betas"])
-    scalars = {name: float(group[name]) for name in ("lr", "weight_decay", "eps")}
     flags = {name: group[name] for name in ("amsgrad", "maximize")}
-    lists = [*[*wide, []][:5], [s.steps for s in batch]]
-    step(*lists, beta1=beta1, beta2=beta2, **scalars, **flags)
-    round_all(rows)
-    for result, narrow in kept:
-        result.copy_(narrow)
-    ended = [s for s in batch if s.is_last]
-    for s in ended:
-        for target, elements in s.strided:
-            target.copy_(elements.view(target.shape))
-        if optimizer._rounding.free_gradients:
-            s.p.grad = None
-    torch.autograd.graph.increment_version([s.p for s in ended])
+    step(*[*batch.columns, []][:5], batch.steps, **scalars, **flags)
+    round_all(batch.rows) if batch.job is None else batch.job.run()
+    for moment, part in batch.kept:
+        moment.copy_(part)
+    torch.autograd.graph.increment_version(batch.ended)
 
 
 # Which optimizers treat tensors one by one -----------------------------------------------------
@@ -330,7 +332,8 @@ def is_separable(optimizer: Any) -> bool:
     """Return whether an optimizer treats tensors one by one, so that buckets give the same bits.
 
     Torch's own do. Of another class, a new object with the same settings steps three small tensors
-    together and one after the other. What cannot be built or tried so counts as coupled.
+    together and one after the other. What cannot be built or tried so counts as coupled, and so
+    does one that evaluates a closure again, at another point, in one step.
     """
     if optimizer._bare is not None:
         return True
@@ -346,9 +349,9 @@ def _trial(optimizer: Any, together: bool) -> Any:
     """Return all that four steps change, with gradients from 10^-3 to 10^3."""
     first, last = optimizer.param_groups[0], optimizer.param_groups[-1]
     pairs = (first, first["params"][0]), (first, first["params"][-1]), (last, last["params"][-1])
-    shapes = [tuple(min(size, 4) for size in p.shape) for _, p in pairs]
+    shapes = [torch.Size(min(size, 4) for size in p.shape) for _, p in pairs]
     params: list[Tensor] = [
-        nn.Parameter(torch.linspace(-1, 1, 1 + torch.Size(s).numel())[1:].view(s)) for s in shapes
+        nn.Parameter(torch.linspace(-1, 1, 1 + s.numel(), **FLOAT32)[1:].view(s)) for s in shapes
     ]
     known = {**vars(optimizer), **first}
     names = inspect.signature(optimizer._inner).parameters.keys() - {"params"}
@@ -357,17 +360,23 @@ def _trial(optimizer: Any, together: bool) -> Any:
         group.update(params=own, lr=float(group["lr"]) or 0.01)
     inner = optimizer._inner(groups, **{name: known[name] for name in names if name in known})
     torch.manual_seed(0)
+
+    def take_step(bucket: Bucket) -> None:
+        losses = [torch.zeros((), **FLOAT32)]  # a second evaluation fails
+        has_closure = "closure" in inspect.signature(inner.step).parameters
+        inner.step(*[losses.pop] if has_closure else [])
+
     a, b, c = params
     buckets: list[Bucket] = [{0: [a, b], 1: [c]}] if together else [{0: [a]}, {0: [b]}, {1: [c]}]
     for size in (1.0, 1e-3, 1e3, 1.0):
         for p in params:
-            p.grad = size * torch.randn(p.shape)
-        step_each(inner, buckets, lambda bucket: inner.step())
+            p.grad = size * torch.randn(p.shape, **FLOAT32)
+        step_each(inner, buckets, take_step)
     counts = {k: v for k, v in vars(inner).items() if isinstance(v, (int, float, Tensor))}
     states = [inner.state.get(p) for p in params]
     common = {k: v for k, v in inner.state.items() if not isinstance(k, Tensor)}
     entries = [{k: v for k, v in g.items() if k != "params"} for g in inner.param_groups]
-    return [[p.detach() for p in params], states, common, counts, entries]
+    return [params, states, common, counts, entries]
 
 
 def _are_equal(a: Any, b: Any) -> bool:

@@ -1,13 +1,8 @@
 """Stochastic rounding: of one tensor, and of the half parameters of an optimizer.
 
-A step that is smaller than half of a parameter's last place is lost when it is rounded to nearest.
-Rounded stochastically it is right in the mean. So the inner step works on float32 stand-ins of one
-bucket of parameters at a time, which are rounded into them and let go. The states stay in float32,
-or are rounded stochastically to ``state_dtype`` too.
-
-`mpgd.optim.buckets` says which parameters are stepped together, and steps those of Adam and AdamW
-piece by piece. Optimizers that hold on to the parameters they were made with cannot be given
-stand-ins.
+The inner step works on float32 stand-ins of one bucket of parameters at a time, which are rounded
+into them and let go. The states stay in float32, or are rounded to ``state_dtype`` too. See
+`mpgd.optim.buckets` for which parameters are stepped together, and for Adam and AdamW.
 """
 
 from __future__ import annotations
@@ -75,31 +70,19 @@ def round_part(x: Tensor, dtype: torch.dtype, key: int) -> Tensor:
 
 
 class Rounding(NamedTuple):
-    """How an optimizer keeps the states and gradients of its half parameters.
+    """How an optimizer keeps the states and gradients of its half parameters."""
 
-    Attributes:
-        state_dtype: of states of a parameter's shape; None keeps them in float32.
-        free_gradients: let a gradient go as soon as its parameter has taken its step.
-    """
-
-    state_dtype: torch.dtype | None = None
-    free_gradients: bool = False
+    state_dtype: torch.dtype | None = None  # of states of a parameter's shape; None: float32
+    free_gradients: bool = False  # as soon as a parameter has taken its step
 
 
 class StandIn(NamedTuple):
-    """A half parameter and what stands for it in a step.
-
-    Attributes:
-        p: the parameter.
-        x: the float32 tensor in its place.
-        key: of its rounding in this step.
-        states: its states that were widened for the step, as they were.
-    """
+    """A half parameter and what stands for it in a step."""
 
     p: Tensor
-    x: nn.Parameter
-    key: int
-    states: dict[str, Tensor]
+    x: nn.Parameter  # float32
+    key: int  # of the rounding in this step
+    states: dict[str, Tensor]  # those that were widened for the step, as they were
 
 
 def is_needed(optimizer: Any, settings: list[Settings]) -> bool:
@@ -109,34 +92,29 @@ def is_needed(optimizer: Any, settings: list[Settings]) -> bool:
     """
     halves: list[Tensor] = []
     for number, (group, each) in enumerate(zip(optimizer.param_groups, settings, strict=True)):
+        own = [p for p in group["params"] if is_half(local(p).dtype)]
         if each.rounds:
-            halves += [p for p in group["params"] if is_half(local(p).dtype)]
-        elif number in optimizer._rounded and any(_is_wide(optimizer, p) for p in group["params"]):
+            halves += own
+        elif number in optimizer._rounded and any(_has_float32(optimizer, p) for p in own):
             raise ValueError(
                 f"rounding of group {number} was 'stochastic', so its states are float32, and "
                 "cannot become 'nearest' in mid-run: set it back"
             )
-    if halves:
-        _refuse_halves(optimizer, halves)
-    return bool(halves)
-
-
-def _refuse_halves(optimizer: Any, halves: list[Tensor]) -> None:
     if are_overlapping([local(p) for p in halves if p.grad is not None]):
         raise ValueError('rounding="stochastic" cannot take half parameters that share memory')
     inside = [name for name, x in vars(optimizer).items() if isinstance(x, torch.optim.Optimizer)]
-    if inside or isinstance(optimizer, torch.optim.LBFGS):
+    if halves and (inside or isinstance(optimizer, torch.optim.LBFGS)):
         remedy = f": round the steps of its {inside[0]!r} instead" if inside else ""
         raise ValueError(
             f'rounding="stochastic" cannot serve {optimizer._inner.__name__}, which holds on to '
             f"the parameters it was made with{remedy}"
         )
+    return bool(halves)
 
 
-def _is_wide(optimizer: Any, p: Tensor) -> bool:
-    """Return whether a half parameter has a state in float32."""
-    values = optimizer.state.get(p, {}) if is_half(local(p).dtype) else {}
-    return any(_is_float32(value) for name, value in values.items() if name != "step")
+def _has_float32(optimizer: Any, p: Tensor) -> bool:
+    values = optimizer.state.get(p, {}).items()
+    return any(_is_float32(value) for name, value in values if name != "step")
 
 
 def _is_float32(value: Any) -> bool:
@@ -149,18 +127,17 @@ def step(optimizer: Any, settings: list[Settings], *args: Any, **kwargs: Any) ->
     if optimizer._is_separable is None:
         optimizer._is_separable = buckets.is_separable(optimizer)
         if not optimizer._is_separable:
-            text = (
+            warnings.warn(
                 f"{optimizer._inner.__name__} is stepped whole, with float32 stand-ins of all half "
                 "parameters and gradients at once (8 bytes a parameter): it looks at several "
-                "tensors together, or could not be tried alone"
+                "tensors together, or could not be tried alone",
+                UserWarning,
+                stacklevel=level_of_user(),
             )
-            warnings.warn(text, UserWarning, stacklevel=level_of_user())
-    shared = [
-        next_shared(optimizer._orbits[group["params"][0]], each)
-        if each.is_perturbed and group["params"] and float(group["lr"])
-        else None
-        for group, each in zip(groups, settings, strict=True)
-    ]
+    shared: list[float | None] = [None] * len(groups)
+    for number, (group, each) in enumerate(zip(groups, settings, strict=True)):
+        if each.is_perturbed and group["params"] and float(group["lr"]):
+            shared[number] = next_shared(optimizer._orbits[group["params"][0]], each)
     parts: list[Bucket] = [{number: group["params"] for number, group in enumerate(groups)}]
     if optimizer._is_separable:
         parts = buckets.make_buckets(optimizer, settings)
@@ -206,8 +183,7 @@ def _step_bucket(
     # those of other libraries may keep a gradient, which must not lie in memory that is used again
     size = 0 if optimizer._bare is None else copies * min(buckets.SIZE, count)
     workspace = buckets.workspace(optimizer, size)
-    stand_ins: list[StandIn] = []
-    is_taken = False
+    stand_ins, is_taken = list[StandIn](), False
     try:
         for number, group in zip(bucket, optimizer.param_groups, strict=True):
             each, m, params = settings[number], shared[number], bucket[number]
@@ -215,13 +191,15 @@ def _step_bucket(
             rounded = [p for p in moved if buckets.is_rounded(each, p)]
             for p in rounded:  # one by one: `_finish` gives back the states of those that were made
                 stand_ins.append(_stand_in(optimizer, p, each, workspace))
-            stand_in_of = {s.p: s.x for s in stand_ins}
-            group["params"] = [stand_in_of.get(p, p) for p in params]
+            x_of = {s.p: s.x for s in stand_ins}
+            group["params"] = [x_of.get(p, p) for p in params]
             eta = float(group["lr"])
             if eta and each.is_perturbed:
-                parts = {s.p: local(s.x).detach() for s in stand_ins}
                 with torch.no_grad():
-                    targets = [optimizer._target(p, each, parts.get(p)) for p in moved]
+                    parts = [local(x_of.get(p, p)).detach() for p in moved]
+                    targets = [
+                        optimizer._target(p, each, x) for p, x in zip(moved, parts, strict=True)
+                    ]
                     displace(targets, each, eta, m)
             if eta:
                 optimizer.count_steps(moved if each.is_perturbed else rounded)
@@ -239,14 +217,11 @@ def _step_bucket(
 
 
 def _evaluate_again(closure: Callable[[], Any], stand_ins: list[StandIn]) -> Any:
-    """Evaluate a closure at the stand-ins, rounded to nearest, as SAM asks in mid-step.
-
-    The gradients that the optimizer has cleared are cleared in the parameters too.
-    """
+    """Evaluate a closure at the stand-ins, rounded to nearest, as SAM asks in mid-step."""
     with torch.no_grad():
         for s in stand_ins:
             s.p.copy_(s.x)
-            s.p.grad = None if s.x.grad is None else s.x.grad.to(s.p.dtype)
+            s.p.grad = None if s.x.grad is None else s.x.grad.to(s.p.dtype)  # perhaps cleared
     loss = closure()
     for s in stand_ins:
         s.x.grad = None if s.p.grad is None else s.p.grad.detach().float()
@@ -312,14 +287,13 @@ def _narrowed(optimizer: Any, p: Tensor, halves: dict[str, Tensor]) -> list[Slot
 
 def restore_dtypes(optimizer: Any, saved: dict[str, Any], keywords: list[dict[str, Any]]) -> None:
     """Put states of half parameters back after torch has loaded and cast them."""
-    rounds = [own["rounding"] == "stochastic" for own in keywords]
-    groups = zip(optimizer.param_groups, saved.get("param_groups", ()), rounds, strict=False)
-    for group, packed, is_stochastic in groups:
-        for p, name in zip(group["params"], packed["params"], strict=True):
-            values = saved["state"].get(name, {})
-            if is_stochastic and is_half(local(p).dtype) and isinstance(values, dict):
-                for key, value in values.items():
-                    is_float = isinstance(value, Tensor) and value.is_floating_point()
-                    if is_float and key != "step" and key not in ENTRIES:
-                        wide = torch.float32 if value.dtype == torch.float64 else value.dtype
-                        optimizer.state[p][key] = value.detach().to(p.device, wide, copy=True)
+    groups = zip(optimizer.param_groups, saved.get("param_groups", ()), keywords, strict=False)
+    for group, packed, own in groups:
+        for p, number in zip(group["params"], packed["params"], strict=True):
+            values = saved["state"].get(number, {})
+            is_rounded = own["rounding"] == "stochastic" and is_half(local(p).dtype)
+            for name, x in values.items() if is_rounded and isinstance(values, dict) else ():
+                is_float = isinstance(x, Tensor) and x.is_floating_point()
+                if is_float and name != "step" and name not in ENTRIES:
+                    wide = torch.float32 if x.dtype == torch.float64 else x.dtype
+                    optimizer.state[p][name] = x.detach().to(p.device, wide, copy=True)

@@ -2,7 +2,7 @@
 
     advance         values of one driver, written or summed, and its next words
     displace        x <- (x - m x) + n of many tensors in one call
-    round_rows      float32 numbers to bfloat16 or float16, stochastically
+    RoundingJob     float32 numbers to bfloat16 or float16, stochastically
     draw_bits       the hash itself, or numbers in (0, 1)
 
 The kernels get addresses and trust them; `row_of` and the functions here check what they rely on.
@@ -303,8 +303,10 @@ class Slot(NamedTuple):
     salt: int = 0
 
 
-def round_rows(rows: Sequence[tuple[Sequence[Slot], int, int]]) -> None:
-    """Round float32 numbers to half types, as `mpgd.noise.half_rounding.rounded`.
+class RoundingJob:
+    """Float32 numbers that are rounded to half types, as by `mpgd.noise.half_rounding.rounded`.
+
+    The tensors are checked now, and kept until the job is done; `run` may be called later.
 
     Args:
         rows: slots of one size, which share their hashes; the key of this step's random bits; the
@@ -312,28 +314,34 @@ def round_rows(rows: Sequence[tuple[Sequence[Slot], int, int]]) -> None:
 
     Examples:
         >>> x, out = torch.full((4,), 1.001), torch.empty(4, dtype=torch.bfloat16)
-        >>> round_rows([([Slot(x, out)], 7, 0)])
+        >>> RoundingJob([([Slot(x, out)], 7, 0)]).run()
         >>> set(out.tolist()) <= {1.0, 1.0078125}
         True
     """
-    table, total = [], 0
-    for every, key, offset in rows:
-        count = every[0].x.numel()
-        for first in range(0, len(every), SLOTS):
-            slots = every[first : first + SLOTS]
-            for x, out, _ in slots:
-                _check_memory("x", x, (torch.float32,), count)
-                _check_memory("out", out, (torch.bfloat16, torch.float16), count)
-            fill = [0] * (SLOTS - len(slots))
-            table += [*(s.x.data_ptr() for s in slots), *fill]
-            table += [*(s.out.data_ptr() for s in slots), *fill]
-            table += _pairs([*(s.salt for s in slots), *fill])
-            table += _pairs([*(DTYPES[s.out.dtype] for s in slots), *fill])
-            table += [count, offset, key % 2**64]
-            total += count
-    words = np.array(table, dtype=np.uint64)  # as RoundedRow of kernels.c
-    job = native.Rounding(rows=words.ctypes.data, total=total)
-    run(native.kernel("round"), job)
+
+    def __init__(self, rows: Sequence[tuple[Sequence[Slot], int, int]]) -> None:
+        table, total = [], 0
+        for every, key, offset in rows:
+            count = every[0].x.numel()
+            for first in range(0, len(every), SLOTS):
+                slots = every[first : first + SLOTS]
+                for x, out, _ in slots:
+                    _check_memory("x", x, (torch.float32,), count)
+                    _check_memory("out", out, (torch.bfloat16, torch.float16), count)
+                fill = [0] * (SLOTS - len(slots))
+                table += [*(s.x.data_ptr() for s in slots), *fill]
+                table += [*(s.out.data_ptr() for s in slots), *fill]
+                table += _pairs([*(s.salt for s in slots), *fill])
+                table += _pairs([*(DTYPES[s.out.dtype] for s in slots), *fill])
+                table += [count, offset, key % 2**64]
+                total += count
+        words = np.array(table, dtype=np.uint64)  # as RoundedRow of kernels.c
+        self._job = native.Rounding(rows=words.ctypes.data, total=total)
+        self._memory = words, rows
+
+    def run(self) -> None:
+        """Round all rows."""
+        run(native.kernel("round"), self._job)
 
 
 def _pairs(numbers: list[int]) -> list[int]:

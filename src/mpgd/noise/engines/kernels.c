@@ -283,18 +283,19 @@ typedef struct {
     void (*unpack)(const u16 *x, float *out, size_t n, int is_bfloat);
     void (*pack)(const float *x, u16 *out, const u32 *random, u32 salt, size_t n, int is_bfloat);
     void (*apply_difference)(void *y, const void *value, const void *twin, int how, int wide, size_t n);
+    int (*round_bfloats)(const RoundedRow *row, int slots, size_t at, Run run); /* pairs of vectors; may be NULL */
 } Instructions;
 
-#define KERNELS(SUFFIX, LANES)                                                             \
+#define KERNELS(SUFFIX, LANES, ROUND_BFLOATS)                                         \
     {LANES, advance##SUFFIX, displace_both##SUFFIX, normals##SUFFIX, stables##SUFFIX, \
-     random_bits##SUFFIX, unpack##SUFFIX, pack##SUFFIX, apply_difference##SUFFIX}
+     random_bits##SUFFIX, unpack##SUFFIX, pack##SUFFIX, apply_difference##SUFFIX, ROUND_BFLOATS}
 
 #define LANES 4
 #define NAMED(f) f##_lanes
 #define LANE INLINE
 #define KERNEL static
 #include "lanes.h"
-static const Instructions lanes = KERNELS(_lanes, 4);
+static const Instructions lanes = KERNELS(_lanes, 4, NULL);
 static const Instructions scalar = {
     .unpack = unpack_lanes, .pack = pack_lanes, .apply_difference = apply_difference_lanes};
 
@@ -310,7 +311,7 @@ static u64 LANE_ORDERS[256]; /* the lanes that are set in a mask, one per byte, 
 #define LANE __attribute__((target("avx2,popcnt"))) INLINE
 #define KERNEL __attribute__((target("avx2,popcnt"))) static
 #include "lanes.h"
-static const Instructions avx2 = KERNELS(_avx2, 8);
+static const Instructions avx2 = KERNELS(_avx2, 8, round_bfloats_avx2);
 #endif
 
 static const Instructions *cpu = &scalar;
@@ -490,13 +491,27 @@ void mpgd_values(Values *job) {
     }
 }
 
+/* How many elements of a block were rounded in one pass: none if a state is no bfloat16. */
+static size_t round_bfloats(const RoundedRow *row, size_t at, Run run) {
+    int slots = 0;
+    for (; slots < SLOTS && row->out[slots]; slots++)
+        if (row->dtypes[slots] != BFLOAT16) return 0;
+    size_t done = in_lanes(run);
+    done -= cpu->round_bfloats ? done % (2 * cpu->lanes) : done;
+    return done && cpu->round_bfloats(row, slots, at, shortened(run, done)) ? 0 : done;
+}
+
 /* Write a block of a tensor and of its states as halves, rounded stochastically. */
-static void round_block(const RoundedRow *row, int64_t at, size_t n) {
+static void round_block(const RoundedRow *row, size_t at, size_t n) {
     u32 random[BLOCK], folded[BLOCK];
-    draw_random_bits(random, folded, (Run){n, row->offset + (u64)at, row->key, NULL});
+    Run run = {n, row->offset + at, row->key, NULL};
+    size_t done = round_bfloats(row, at, run);
+    if (done == n) return;
+    run.n -= done, run.first += done, at += done;
+    draw_random_bits(random, folded, run);
     for (int k = 0; k < SLOTS && row->out[k]; k++) {
         u32 salt = row->salts[k];
-        cpu->pack(row->x[k] + at, row->out[k] + at, salt ? folded : random, salt, n, row->dtypes[k] == BFLOAT16);
+        cpu->pack(row->x[k] + at, row->out[k] + at, salt ? folded : random, salt, run.n, row->dtypes[k] == BFLOAT16);
     }
 }
 
@@ -506,7 +521,7 @@ void mpgd_round(Rounding *job) {
         const RoundedRow *row = job->rows;
         for (int64_t before = 0; before < last; before += row++->length) {
             int64_t at = larger(first - before, 0), end = smaller(last - before, row->length);
-            for (; at < end; at += BLOCK) round_block(row, at, (size_t)smaller(end - at, BLOCK));
+            for (; at < end; at += BLOCK) round_block(row, (size_t)at, (size_t)smaller(end - at, BLOCK));
         }
     }
 }

@@ -464,6 +464,41 @@ KERNEL void NAMED(random_bits)(u32 *out, u32 *folded, Run run) {
     }
 }
 
+#if LANES == 8
+LANE V NAMED(larger)(V a, V b) { return (V)_mm256_max_epu32((__m256i)a, (__m256i)b); }
+
+/* The upper halves of 16 numbers. */
+LANE void NAMED(store_upper)(u16 *out, V a, V b) {
+    __m256i packed = _mm256_packus_epi32((__m256i)(a >> 16), (__m256i)(b >> 16)); /* 0 2 1 3 in pairs of lanes */
+    NAMED(store)(out, (V)_mm256_permute4x64_epi64(packed, 0xD8));
+}
+
+/* The upper 16 of the random bits of a slot are added; see `state_bits` of kernels.c. */
+LANE V NAMED(carry)(const float *x, V upper, V folded, u32 salt) {
+    V w = (folded ^ salt) * 0x7FEB352Du;
+    return NAMED(load)(x) + ((salt ? (w ^ (w >> 15)) * 0x846CA68Bu : upper) >> 16);
+}
+
+/* Round a tensor and its states to bfloat16 in one pass, 16 elements at a time: the hashes stay in
+   registers. Return whether infinity, NaN or what rounds to infinity was met: the run is then done again. */
+KERNEL int NAMED(round_bfloats)(const RoundedRow *given, int slots, size_t at, Run run) {
+    RoundedRow row = *given; /* a copy: stores to `out` cannot change it */
+    V largest = {0};
+    for (size_t i = 0; i < run.n; i += 2 * LANES) {
+        V place = (V){COUNTED} + (u32)i, low[2], upper[2];
+        for (u32 k = 0; k < 2; k++) NAMED(hash)(place + k * LANES, run, (V){0}, low + k, upper + k);
+        for (int k = 0; k < slots; k++) {
+            const float *x = row.x[k] + at + i;
+            V a = NAMED(carry)(x, upper[0], low[0] ^ upper[0], row.salts[k]);
+            V b = NAMED(carry)(x + LANES, upper[1], low[1] ^ upper[1], row.salts[k]);
+            largest = NAMED(larger)(largest, NAMED(larger)(a & MAGNITUDE, b & MAGNITUDE));
+            NAMED(store_upper)(row.out[k] + at + i, a, b);
+        }
+    }
+    return NAMED(any)((V)((I)largest >= 0x7F800000));
+}
+#endif
+
 /* ---- loops that the compiler turns into vectors ------------------------------------------------------ */
 
 KERNEL void NAMED(unpack)(const u16 *restrict x, float *restrict out, size_t n, int is_bfloat) {
