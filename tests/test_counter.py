@@ -14,7 +14,7 @@ from mpgd import add_normal_, counter, shifted
 from mpgd.noise import StableNoise
 from mpgd.noise.counter_hash import flat_index, hash_elements, make_key, step_key
 from mpgd.noise.memoryless import UNIT, integers
-from mpgd.optim.distributed import note_offset
+from mpgd.sharding import note_offset
 from tests.conftest import LEVEL
 from tests.optim.workers import same_bits
 

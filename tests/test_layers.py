@@ -23,6 +23,7 @@ LEVELS = {  # a folder, or a file beside the folders: imports go from higher to 
     "mpgd.parameters": 0,
     "mpgd.files": 0,
     "mpgd.library": 0,
+    "mpgd.sharding": 0,
     "mpgd.maps": 1,
     "mpgd.stable": 2,
     "mpgd.noise": 3,

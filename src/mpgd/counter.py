@@ -30,8 +30,9 @@ from mpgd.noise import counter_hash as counter
 from mpgd.noise.engines import cpu, use_cpu_kernels
 from mpgd.noise.half_rounding import is_half
 from mpgd.noise.memoryless import integers, normal_driver, stable_driver
-from mpgd.optim.distributed import Place, like, local, ordinals_of, place_of
+from mpgd.optim.distributed import ordinals_of
 from mpgd.parameters import check_finite, check_integer, check_seed
+from mpgd.sharding import Place, like, local, place_of
 
 DRIVER: Final = 5  # 0 to 3 are the noises and their twins, 4 is stochastic rounding
 SHIFTS: Final = 7

@@ -95,7 +95,6 @@ static u64 call(u64 seed, const u64 *table, const u64 *stable, int set) {
                     (int64_t)(n - cut), offset + cut, 77, seed + 1}};
     Displacement job = {.rows = rows, .total = (int64_t)n, .dtype = dtype, .twins = (u32)below(2)};
     job.drivers[0] = make_driver(table, stable), job.drivers[1] = make_driver(table, stable);
-    job.rounding = below(2) ? 4 : 0, job.start = below(9);
     job.part = 1 + (int64_t)below(700) * (set + 1);
     mpgd_displace(&job);
     h = digest(h, x, n * size);

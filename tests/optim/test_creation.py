@@ -10,7 +10,7 @@ from torch import nn
 
 from mpgd import MPGD, ChaoticNoise
 from mpgd.optim import state
-from mpgd.optim.distributed import note_offset
+from mpgd.sharding import note_offset
 from tests.optim.checkpoints import KINDS
 from tests.optim.descents import parameters
 from tests.optim.workers import make_optimizer, run, same_bits, snapshot

@@ -14,7 +14,7 @@ from torch.optim import SGD, AdamW, Optimizer
 from mpgd import ChaoticNoise, perturb, stochastic_rounding
 from mpgd.noise.engines import cpu
 from mpgd.optim import buckets, step_in_backward, stochastic_round
-from mpgd.optim.distributed import note_offset
+from mpgd.sharding import note_offset
 from tests.optim.descents import drivers, flat, parameters, resumed
 from tests.optim.workers import run, same_bits, set_gradients, snapshot
 

@@ -7,7 +7,7 @@ settings        keywords as one frozen value
 state           the drivers of a parameter; checkpoint: shown, saved and loaded
 displacement/   x <- (x - m x) + n, by torch operations and by kernels
 rounding        stochastic rounding of half parameters; buckets: which are stepped together
-distributed     shards and ordinals
+distributed     which parameter of the model one is
 diagnostics     how large a perturbation is, warnings, the recipe
 full_batch      gradients of a whole data set
 """

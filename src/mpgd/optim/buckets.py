@@ -28,8 +28,8 @@ from mpgd.noise.engines import kernel_for
 from mpgd.noise.engines.cpu import RoundingJob, Slot
 from mpgd.noise.half_rounding import is_half, salt_of
 from mpgd.optim.displacement import displace
-from mpgd.optim.distributed import Place, is_sharded, local, place_of
 from mpgd.optim.settings import Settings
+from mpgd.sharding import Place, is_sharded, local, place_of
 
 SIZE: Final = 1 << 20  # elements of a bucket; a larger parameter is one by itself
 PIECE: Final = 1 << 19  # elements that Adam steps at a time

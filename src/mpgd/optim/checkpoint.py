@@ -22,9 +22,9 @@ import torch
 from torch import Tensor
 
 from mpgd.optim import rounding, state
-from mpgd.optim.distributed import local
 from mpgd.optim.settings import NAMES, ORBITS, Settings, check_keywords, make_settings, pair
 from mpgd.optim.state import ELEMENTS, ENTRIES, SCALARS, STEPS, State, exact_copies
+from mpgd.sharding import local
 
 ENTRY: Final = "perturbation"  # of a state dict that has not torch's form
 HOOKS: Final = tuple(

@@ -27,7 +27,6 @@ from mpgd.noise import ChaoticNoise, Noise
 from mpgd.noise.driver import outside_modes
 from mpgd.noise.phased import PhasedNoise
 from mpgd.optim.displacement.reference import strengths
-from mpgd.optim.distributed import local
 from mpgd.optim.settings import (
     DEFAULTS,
     NAMES,
@@ -40,6 +39,7 @@ from mpgd.optim.settings import (
     make_settings,
 )
 from mpgd.parameters import check_integer, check_nonnegative
+from mpgd.sharding import local
 
 WATCHED_STEPS: Final = 1000  # over so many the push is compared with the weights
 LEARNING_RATES: Final = ("lr", "initial_lr", "max_lr")  # as schedulers name them in a group

@@ -1,170 +1,31 @@
-"""Which elements of which parameter a tensor holds, in distributed training too.
+"""Which parameter of the model a parameter of an optimizer is, in distributed training too.
 
-The noise of an element depends on the ordinal of its parameter in the model, and on its flat index
-in the whole parameter.
-
-**Index.** On one process it is 0, 1, 2, ...; for a part of a DTensor (FSDP2, tensor parallelism) it
-follows from the placement. Other shards do not say where they are from, so it is noted.
-
-**Ordinal.** An optimizer counts the parameters it is given. That is wrong for several optimizers of
-one model, where each begins at 0 again; under ZeRO, where a rank has some of the parameters; and
-under FSDP1, where they are parts of the model's. `number_parameters` says it once, for all
-optimizers. ZeRO's order is found without it.
+The noise of a parameter depends on its ordinal in the model. An optimizer counts the parameters it
+is given. That is wrong for several optimizers of one model, where each begins at 0 again; under
+ZeRO, where a rank has some of the parameters; and under FSDP1, where they are parts of the model's.
+`number_parameters` says it once, for all optimizers. ZeRO's order is found without it.
 """
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
-PLAIN: Final = (Tensor, nn.Parameter)
-STEPPED: Final = (  # dtypes of parameters
-    *(torch.float32, torch.bfloat16, torch.float16, torch.float64),
-    *(torch.complex64, torch.complex128, torch.complex32),
-)
-
-
-@dataclass(frozen=True)
-class Place:
-    """The local part of a parameter: its shape, and its elements' places in the whole."""
-
-    shape: tuple[int, ...]  # a complex element counts as two real ones
-    offset: int | None = 0  # the first element's flat index, if the part is contiguous in the whole
-    strides: tuple[int, ...] = ()  # of the whole, and
-    corner: tuple[int, ...] = ()  # the index of the part's first element, otherwise
-
-    def index(self, device: torch.device) -> Tensor | None:
-        """Return the flat index of every element, or None where that is 0, 1, 2, ..."""
-        if self.offset == 0:
-            return None
-        return self.part_index(device, slice(0, math.prod(self.shape))).view(self.shape)
-
-    def part_index(self, device: torch.device, part: slice) -> Tensor:
-        """Return the flat index of some of the elements."""
-        here = torch.arange(part.start, part.stop, device=device)
-        if self.offset is not None:
-            return here + self.offset
-        total = torch.zeros_like(here)
-        for size, stride, first in zip(
-            reversed(self.shape), reversed(self.strides), reversed(self.corner), strict=True
-        ):
-            total += (here % size + first) * stride
-            here = here // size
-        return total
-
-
-OFFSET: Final = "_mpgd_offset"  # an attribute of the parameter, which torch.compile understands
-
-
-def note_offset(parameter: Tensor, offset: int) -> None:
-    """Note the flat index of a parameter's first element in the tensor it is a part of."""
-    setattr(parameter, OFFSET, offset)
-
-
-def offset_of(parameter: Tensor) -> int:
-    """Return what was noted of a parameter, else 0."""
-    return getattr(parameter, OFFSET, 0)
-
-
-def is_sharded(tensor: Tensor) -> bool:
-    """Return whether ``tensor`` is a DTensor, without importing torch.distributed for others."""
-    sharded = sys.modules.get("torch.distributed.tensor")
-    return type(tensor) not in PLAIN and sharded is not None and isinstance(tensor, sharded.DTensor)
-
-
-def local(tensor: Tensor) -> Tensor:
-    """Return the local part of a tensor, with complex numbers as pairs; it shares memory."""
-    is_plain = type(tensor) in PLAIN or not is_sharded(tensor)  # the usual case first
-    part: Tensor = tensor if is_plain else tensor.to_local()  # type: ignore[attr-defined]
-    return torch.view_as_real(part.resolve_conj()) if part.is_complex() else part
-
-
-def place_of(parameter: Tensor) -> Place:
-    """Return the place of a parameter's local part."""
-    pairs = (2,) if parameter.is_complex() else ()
-    if not is_sharded(parameter):
-        return Place((*parameter.shape, *pairs), offset_of(parameter) * (2 if pairs else 1))
-    mesh, placements = parameter.device_mesh, tuple(parameter.placements)  # type: ignore[attr-defined]
-    return _place_in(tuple(parameter.shape), pairs, mesh, placements)
-
-
-@lru_cache(maxsize=4096)
-def _place_in(shape: tuple[int, ...], pairs: tuple[int, ...], mesh: Any, placements: Any) -> Place:
-    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
-
-    local_shape, corner = compute_local_shape_and_global_offset(shape, mesh, placements)
-    part, whole = (*local_shape, *pairs), (*shape, *pairs)
-    corner = (*corner, *(0 for _ in pairs))
-    strides = tuple(torch.Size(whole[axis + 1 :]).numel() for axis in range(len(whole)))
-    first = sum(c * s for c, s in zip(corner, strides, strict=True))
-    rows = all(a == b for a, b in zip(part[1:], whole[1:], strict=True))
-    return Place(part, first if rows else None, strides, corner)
-
-
-def like(parameter: Tensor, part: Tensor) -> Tensor:
-    """Return ``part`` with the parameter's sharding: a DTensor if the parameter is one."""
-    if not is_sharded(parameter):
-        return part
-    from torch.distributed.tensor import DTensor
-
-    shape = torch.Size((*parameter.shape, *((2,) if parameter.is_complex() else ())))
-    strides = tuple(torch.Size(shape[axis + 1 :]).numel() for axis in range(len(shape)))
-    mesh, placements = parameter.device_mesh, parameter.placements  # type: ignore[attr-defined]
-    return DTensor.from_local(part, mesh, placements, run_check=False, shape=shape, stride=strides)
-
-
-def are_overlapping(params: Sequence[Tensor]) -> bool:
-    """Return whether two of some parameters share memory, as tied ones do.
-
-    The answer is remembered for the addresses and lengths, which seldom change.
-    """
-    plain = [p for p in params if type(p) in PLAIN]
-    return _do_overlap(tuple([p.data_ptr() for p in plain]), tuple([p.nbytes for p in plain]))
-
-
-@lru_cache(maxsize=256)
-def _do_overlap(addresses: tuple[int, ...], lengths: tuple[int, ...]) -> bool:
-    ends = sorted((a, a + n) for a, n in zip(addresses, lengths, strict=True) if n)
-    return any(left[1] > right[0] for left, right in pairwise(ends))
-
-
-def refuse_gradients(params: Iterable[Tensor]) -> None:
-    """Raise on a gradient that no step can be taken with, before anything is changed."""
-    for p in params:
-        g = p.grad
-        if g is None:
-            continue
-        if p.dtype not in STEPPED:
-            raise RuntimeError(f"a parameter of {p.dtype} cannot take a step, but has a gradient")
-        if g.layout is not torch.strided:
-            raise RuntimeError(
-                f"gradients must be dense (torch.strided), got layout {g.layout} "
-                f"for a parameter of shape {tuple(p.shape)}"
-            )
-        # all of the parameter's memory is allowed; torch.optim.SGD refuses a part too
-        distance = g.data_ptr() - p.data_ptr() if type(g) is Tensor else 0
-        is_inside = distance and -g.nbytes < distance < p.nbytes
-        if is_inside and p.is_contiguous() and g.is_contiguous():
-            raise RuntimeError(
-                f"the gradient of a parameter of shape {tuple(p.shape)} must not lie in a part of "
-                "the parameter's memory: clone() it"
-            )
-
-
-# Ordinals. --------------------------------------------------------------------------------
+from mpgd.sharding import note_offset
 
 NUMBERED: Final = WeakIdKeyDictionary()  # parameter -> ordinal, as long as the parameter lives
 WRAPPERS: Final = ("_fsdp_wrapped_module.", "module.")  # what FSDP1 and DDP put into names
 FLAT: Final = "_flat_param"
+STEPPED: Final = (  # dtypes of parameters
+    *(torch.float32, torch.bfloat16, torch.float16, torch.float64),
+    *(torch.complex64, torch.complex128, torch.complex32),
+)
 
 
 def number_parameters(model: nn.Module, order: Iterable[str] | None = None) -> None:
@@ -271,3 +132,26 @@ def _fsdp1_starts(model: nn.Module) -> dict[int, int]:
             )
         starts |= {id(p): i.intra_param_start_idx or 0 for p, i in zip(parts, infos, strict=True)}
     return starts
+
+
+def refuse_gradients(params: Iterable[Tensor]) -> None:
+    """Raise on a gradient that no step can be taken with, before anything is changed."""
+    for p in params:
+        g = p.grad
+        if g is None:
+            continue
+        if p.dtype not in STEPPED:
+            raise RuntimeError(f"a parameter of {p.dtype} cannot take a step, but has a gradient")
+        if g.layout is not torch.strided:
+            raise RuntimeError(
+                f"gradients must be dense (torch.strided), got layout {g.layout} "
+                f"for a parameter of shape {tuple(p.shape)}"
+            )
+        # all of the parameter's memory is allowed; torch.optim.SGD refuses a part too
+        distance = g.data_ptr() - p.data_ptr() if type(g) is Tensor else 0
+        is_inside = distance and -g.nbytes < distance < p.nbytes
+        if is_inside and p.is_contiguous() and g.is_contiguous():
+            raise RuntimeError(
+                f"the gradient of a parameter of shape {tuple(p.shape)} must not lie in a part of "
+                "the parameter's memory: clone() it"
+            )

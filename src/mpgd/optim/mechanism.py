@@ -31,7 +31,7 @@ from mpgd.noise.force import overridden
 from mpgd.optim import buckets, checkpoint, diagnostics, rounding
 from mpgd.optim.displacement import Batch, compiled, displace, next_shared
 from mpgd.optim.displacement.reference import Target
-from mpgd.optim.distributed import local, number_partition, place_of, refuse_gradients
+from mpgd.optim.distributed import number_partition, refuse_gradients
 from mpgd.optim.settings import (
     NAMES,
     PREFIX,
@@ -44,6 +44,7 @@ from mpgd.optim.settings import (
     refuse_unknown,
 )
 from mpgd.optim.state import State, check_orbits, ensure_states, follow_replaced, is_complete
+from mpgd.sharding import local, place_of
 
 _HOOKED: Final = Optimizer.profile_hook_step(lambda self: None).__code__  # of a step with hooks
 SAMPLES: Final = 16  # about so many elements of a parameter are compared, see EvaluatedClosure

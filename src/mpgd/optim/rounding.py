@@ -22,10 +22,10 @@ from mpgd.optim import buckets
 from mpgd.optim.buckets import Bucket, RoundedRow, Workspace
 from mpgd.optim.diagnostics import level_of_user
 from mpgd.optim.displacement import displace, next_shared
-from mpgd.optim.distributed import are_overlapping, like, local, place_of
 from mpgd.optim.settings import Settings
 from mpgd.optim.state import ENTRIES
 from mpgd.parameters import check_integer, check_seed
+from mpgd.sharding import are_overlapping, like, local, place_of
 
 
 def stochastic_round(

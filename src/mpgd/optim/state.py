@@ -28,8 +28,9 @@ from torch import Tensor
 from mpgd.noise.counter_hash import make_key
 from mpgd.noise.engines import check_integers, kernel_for
 from mpgd.noise.phased import PhasedNoise
-from mpgd.optim.distributed import Place, is_sharded, like, local, ordinals_of, place_of
+from mpgd.optim.distributed import ordinals_of
 from mpgd.optim.settings import ORBITS, Settings
+from mpgd.sharding import Place, is_sharded, like, local, place_of
 
 State = MutableMapping[str, Any]
 Groups = Sequence[tuple[MutableMapping[str, Any], Settings]]

@@ -210,8 +210,6 @@ def displace(
     n: Term | None = None,
     *,
     twins: bool = False,
-    rounding: int | None = None,
-    start: int = 0,
 ) -> None:
     """Set x <- (x - m x) + n in all tensors, in one call, and advance the words of their drivers.
 
@@ -228,9 +226,6 @@ def displace(
         n: the additive term.
         twins: subtract from each term that of a second driver (the symmetric variant). The twin of
             a shared term is part of its level already.
-        rounding: round half types stochastically, with this number in the key of the random bits;
-            None rounds to nearest. `mpgd.noise.half_rounding.DRIVER` is the usual number.
-        start: added to the step of a row for the key of these random bits.
 
     Examples:
         >>> from mpgd import ChaoticNoise
@@ -257,8 +252,7 @@ def displace(
         native.DriverConstants() if term is None else _constants(term.driver, term.level)
         for term in (m, n)
     )
-    job.dtype, job.twins, job.start = DTYPES[dtype], twins, start
-    job.rounding = 0 if rounding is None else rounding
+    job.dtype, job.twins = DTYPES[dtype], twins
     run(native.kernel("displace"), job)
 
 

@@ -86,8 +86,6 @@ typedef struct {
     int64_t next;         /* the first element that no thread has taken yet */
     Driver drivers[2];    /* of m and of n */
     u32 dtype, twins;
-    u64 rounding;         /* driver number of stochastic rounding; 0 rounds to nearest */
-    u64 start;            /* added to a row's step for the key of the rounding */
 } Displacement;
 
 typedef struct {
@@ -367,11 +365,11 @@ static void draw_random_bits(u32 *out, u32 *folded, Run run) {
 
 /* ---- a block of a row ---------------------------------------------------------------------------- */
 
-enum { TWIN = 2, ROUNDING = 4 }; /* driver k has driver k + TWIN as its twin; the key of rounding */
+enum { TWIN = 2 }; /* driver k has driver k + TWIN as its twin */
 
 typedef struct {
     const Row *row;
-    const u64 *keys;  /* of its drivers and of its rounding, at this step */
+    const u64 *keys;  /* of its drivers, at this step */
     size_t at, n;     /* the first element of the block, and how many there are */
     const char *next; /* x of the next block */
 } Block;
@@ -418,11 +416,9 @@ static void displace(void *y, int wide, const Block *b, const Displacement *job)
 static void displace_halves(u16 *x, const Block *b, const Displacement *job) {
     int is_bfloat = job->dtype == BFLOAT16;
     float y[BLOCK];
-    u32 random[BLOCK], folded[BLOCK];
     cpu->unpack(x, y, b->n, is_bfloat);
     displace(y, 0, b, job);
-    if (job->rounding) draw_random_bits(random, folded, run_of(b, ROUNDING));
-    cpu->pack(y, x, job->rounding ? random : NULL, 0, b->n, is_bfloat);
+    cpu->pack(y, x, NULL, 0, b->n, is_bfloat);
 }
 
 static void displace_block(Block *b, const Displacement *job) {
@@ -456,10 +452,9 @@ void mpgd_displace(Displacement *job) {
         for (int64_t before = 0; before < last; before += row++->length) {
             int64_t at = larger(first - before, 0), end = smaller(last - before, row->length);
             if (at >= end) continue;
-            u64 keys[ROUNDING + 1] = {0};
-            for (u64 number = 0; number < (job->twins ? 4 : 2); number++)
+            u64 keys[2 * TWIN] = {0};
+            for (u64 number = 0; number < (job->twins ? 2 * TWIN : TWIN); number++)
                 keys[number] = step_key(extend_key(row->key, number), row->step);
-            keys[ROUNDING] = step_key(extend_key(row->key, job->rounding), row->step + job->start);
             for (; at < end; at += BLOCK)
                 displace_block(&(Block){row, keys, (size_t)at, (size_t)smaller(end - at, BLOCK), NULL}, job);
         }

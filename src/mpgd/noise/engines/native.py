@@ -43,8 +43,6 @@ class Displacement(ctypes.Structure):
         ("drivers", DriverConstants * 2),
         ("dtype", _u32),
         ("twins", _u32),
-        ("rounding", _u64),
-        ("start", _u64),
     )
 
 

@@ -28,9 +28,9 @@ from mpgd.noise.engines import FLOATS, cpu, kernel_for
 from mpgd.noise.engines.cpu import Row, Term
 from mpgd.optim.displacement import reference
 from mpgd.optim.displacement.reference import Target, strengths
-from mpgd.optim.distributed import PLAIN, are_overlapping
 from mpgd.optim.settings import TWIN, Settings
 from mpgd.optim.state import SHARED, State, int_scalar
+from mpgd.sharding import PLAIN, are_overlapping
 
 _STEP: Final = Row._fields.index("step")
 

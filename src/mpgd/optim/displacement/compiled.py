@@ -22,9 +22,9 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from mpgd.optim.displacement import displace, next_shared
-from mpgd.optim.distributed import local
 from mpgd.optim.settings import SIZES, check_learning_rate
 from mpgd.optim.state import check_orbits
+from mpgd.sharding import local
 
 OPTIMIZERS: Final[WeakValueDictionary[int, Optimizer]] = WeakValueDictionary()
 _numbers = count()

@@ -23,9 +23,9 @@ from mpgd.noise.driver import Driver
 from mpgd.noise.engines import tensor
 from mpgd.noise.half_rounding import is_half
 from mpgd.noise.memoryless import integers, stable_numbers
-from mpgd.optim.distributed import Place
 from mpgd.optim.settings import TWIN, Settings
 from mpgd.optim.state import int_scalar
+from mpgd.sharding import Place
 
 Scalar = float | Tensor
 PIECE: Final = 1 << 16  # elements at a time, so that temporary tensors stay small
