@@ -66,8 +66,8 @@ class Run:
 
     def __post_init__(self) -> None:
         present = versions_of(self.experiment, self.scheme, self.hyperparameters)
-        for name, version in present.items():
-            object.__setattr__(self, name, version and (getattr(self, name) or version))
+        for name, now in present.items():
+            object.__setattr__(self, name, now and (getattr(self, name) or now))
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Self:

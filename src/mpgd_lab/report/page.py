@@ -251,8 +251,8 @@ def leftovers(contents: StoreContents, parts: Sequence[Section]) -> list[Section
         blocks.append(
             Text(
                 f"{len(contents.earlier):,} records were made with an earlier chaotic driver or "
-                "earlier Gaussian or stable noise. They are counted above and not shown: a run with "
-                "the present noise is another run."
+                "earlier Gaussian or stable noise. They are counted above and not shown: a run "
+                "with the present noise is another run."
             )
         )
     if strange:
