@@ -5,8 +5,18 @@ from typing import Final
 
 from mpgd_lab import statistics
 from mpgd_lab.catalogue import PROTOCOLS as NAMES
-from mpgd_lab.content.blocks import Block, Finding, Findings, Panel, Plate, Table, Text, panel
-from mpgd_lab.content.findings import PROTOCOLS
+from mpgd_lab.content.blocks import (
+    Block,
+    Finding,
+    Findings,
+    Missing,
+    Panel,
+    Plate,
+    Table,
+    Text,
+    panel,
+)
+from mpgd_lab.content.findings import PROTOCOLS, command
 from mpgd_lab.content.selection import most_common, records_of
 from mpgd_lab.content.tables import IncompleteError, table, terminal_table
 from mpgd_lab.experiment import PrintItem
@@ -39,6 +49,7 @@ class Rows:
         seeds = sorted({record.run.seed for record in own})
         ours = {run.key: run for name in NAMES for run in tasks(name, seeds, shorter)}
         held = gathered(records_of(own, ours.values()))  # a record may be of no run that we know
+        self.seeds = len(seeds)
         whole = {name: sizes(name, shorter) for name in STUDIES}
         self.sweeps = all_sweeps(held, NAMES, whole)
         self.levels: dict[str, list[Row]] = {}
@@ -59,6 +70,7 @@ def blocks(records: Sequence[Record]) -> list[Block]:
     """Return what the section shows."""
     rows = Rows(records)
     return [
+        *unfinished(rows),
         Text(
             "At the end of Section 5 the paper says of step sizes it tried and does not show that "
             "MPGD consistently outperforms descent at smaller ones, and that both perform alike "
@@ -68,17 +80,36 @@ def blocks(records: Sequence[Record]) -> list[Block]:
             "but keep it above those of descent and of Gaussian noise."
         ),
         Findings(RULE, tuple(findings(rows))),
-        Plate("steps", _caption(), tuple(_panels(rows)), legend=True),
+        Plate("steps", _caption(rows), tuple(_panels(rows)), legend=True),
         *tables(rows),
     ]
 
 
-def _caption() -> str:
-    return (
+def unfinished(rows: Rows) -> Iterator[Missing]:
+    """Yield what was not run under all protocols, and the command that runs it."""
+    lacking = [
+        f"{study.title} at {kind}"
+        for name, study in STUDIES.items()
+        for kind in (TIME, STEPS)
+        if len(rows.of(name, kind)) < len(NAMES)
+    ]
+    lacking += ["levels of ECG5000"] * (len(rows.levels) < len(NAMES))
+    if lacking:
+        text = f"Unfinished: not under all protocols are {', '.join(lacking)}. To finish it:"
+        options = f"--protocol {','.join(NAMES)} --seeds {rows.seeds}"
+        yield Missing(text, command("steps", options=options), begun=True)
+
+
+def _caption(rows: Rows) -> str:
+    swept = (
         "MPGD minus descent, paired by seed, with 95 % intervals; below 0 is better on airfoil, "
         "above 0 on ECG5000. The axis of airfoil is linear within 0.01 of 0 and logarithmic "
-        "beyond. Last: mean test accuracy on ECG5000 against the level, with standard errors."
+        "beyond. "
     )
+    levels = "Mean test accuracy on ECG5000 against the level, with standard errors."
+    if rows.sweeps and rows.levels:
+        return f"{swept}Last: {levels[0].lower()}{levels[1:]}"
+    return levels if rows.levels else swept.strip()
 
 
 def _panels(rows: Rows) -> Iterator[Panel]:
