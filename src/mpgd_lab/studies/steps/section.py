@@ -32,8 +32,8 @@ STILL: Final = "Appendix F.1: MPGD stays above descent and Gaussian noise at low
 RULE: Final = (
     f"{statistics.RULE} Small steps are those below the paper's own (airfoil 0.1, ECG5000 0.05), "
     "large ones those above. A test can show that two schemes differ, never that they are alike: "
-    "that claim is contradicted or undecided. The paper prints no numbers of these remarks: none of "
-    "it is counted in the answer."
+    "that claim is contradicted or undecided. The paper prints no numbers of these remarks: none "
+    "of it is counted in the answer."
 )
 STEP_HEADS: Final = ("protocol", "step size", "MPGD", "descent", "minus descent", "median", "word")
 LEVEL_HEADS: Final = ("protocol", "level", "MPGD", "rival", "its score", "minus rival", "word")
