@@ -15,7 +15,6 @@ import os
 import platform
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
@@ -205,17 +204,6 @@ class Store:
         except OSError as problem:
             raise self._error("write", problem) from problem
         return _parse(text, record.run.key)
-
-    def get_or_compute(
-        self, run: Run, work: Callable[[], tuple[Mapping[str, Any], Mapping[str, Any]]]
-    ) -> Record:
-        """Return the record of ``run``; ``work`` returns metrics and curves if there is none."""
-        record = self.load(run)
-        if record is None:
-            began = time.perf_counter()
-            metrics, curves = work()
-            record = self.save(run, metrics, curves, time.perf_counter() - began)
-        return record
 
     def records(self) -> Iterator[Record]:
         """Yield all records; `unreadable` then holds the files that are none."""
