@@ -95,7 +95,7 @@ def unfinished(rows: Rows) -> Iterator[Missing]:
     ]
     lacking += ["levels of ECG5000"] * (len(rows.levels) < len(NAMES))
     if lacking:
-        text = f"Unfinished: not under all protocols are {', '.join(lacking)}. To finish it:"
+        text = f"Unfinished, not run under all protocols: {', '.join(lacking)}. To finish it:"
         options = f"--protocol {','.join(NAMES)} --seeds {rows.seeds}"
         yield Missing(text, command("steps", options=options), begun=True)
 
