@@ -59,11 +59,14 @@ class Check:
         Examples:
             >>> Check("airfoil", 24).counts, Check("airfoil", reason="data not found").counts
             ('checked here: 24 of 24 runs agree', 'not checked here: data not found')
+            >>> Check("airfoil", 24, sensitive=("a run",)).counts
+            'checked here: 23 of 24 runs agree, 1 depends on rounding'
         """
         if not self.runs:
             return f"not checked here: {self.reason}"
         text = f"checked here: {self.agreeing} of {self.runs} run{'s' * (self.runs > 1)} agree"
-        text += f", {len(self.sensitive)} depend on rounding" if self.sensitive else ""
+        if few := len(self.sensitive):
+            text += f", {few} depend{'s' * (few == 1)} on rounding"
         return f"{text} (of others: {self.reason})" if self.reason else text
 
     @property
