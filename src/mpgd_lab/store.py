@@ -83,7 +83,7 @@ class Run:
     @property
     def canonical(self) -> str:
         """The configuration as JSON with sorted keys, the same text for equal runs."""
-        body = {name: getattr(self, name) for name in self.__match_args__}
+        body: dict[str, Any] = {name: getattr(self, name) for name in self.__match_args__}
         for name in NOISES:
             if body[name] in (None, FIRST_VERSION):
                 del body[name]
