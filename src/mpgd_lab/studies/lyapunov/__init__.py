@@ -29,5 +29,5 @@ EXPERIMENT = Experiment(
     optional_data=(AIRFOIL,),
     sources=sources,
     select_runs=select_runs,
-    seconds=1.5,
+    run_seconds=lambda run: 9.0 if run.hyperparameters["data"] == "airfoil" else 1.0,
 )
