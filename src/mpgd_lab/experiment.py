@@ -47,7 +47,6 @@ class Experiment:
         optional_data: the data sets it uses where they are available.
         sources: returns the data sets of a run, where runs differ in that; by default ``data``.
         tolerance: returns by how much, relative, a metric may differ where a run is trained again.
-        resolution: by how much, absolute, a metric may differ in any case.
         on_request: whether it runs only if named, because it takes long.
         heavy: whether not even its data is fetched and its published runs are checked unless named.
         sample: how many of its published runs are trained again.
@@ -74,7 +73,6 @@ class Experiment:
     optional_data: tuple[Source, ...] = ()
     sources: Callable[[Run], tuple[Source, ...]] | None = None
     tolerance: Callable[[Run], float] = lambda run: ROUNDING
-    resolution: float = 0.0
     on_request: bool = False
     heavy: bool = False
     sample: int = SAMPLE

@@ -15,7 +15,6 @@ import os
 import platform
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
@@ -26,20 +25,11 @@ from typing import Any, Final, Self
 
 from mpgd import __version__
 from mpgd.files import TEMPORARY, write_whole
-from mpgd.maps.normal import GAUSSIAN_VERSION
 from mpgd.maps.tables import DRIVER_VERSION
+from mpgd_lab.noise_versions import FIRST_VERSION, NOISES, versions_of
 
 FORMAT: Final = "mpgd-run-1"  # the mark of our files
 VERSIONED_PACKAGES: Final = ("torch", "numpy")  # packages whose versions a record holds
-FIRST_VERSION: Final = 1  # of driver and Gaussian noise in records that name none
-GAUSSIANS: Final = (
-    "gaussian",
-    "matched",
-    "langevin",
-    "anti",
-    "annealed",
-    "coloured",
-)  # noises made of `GaussianNoise`
 MAX_BYTES: Final = 64 * 2**20  # no result comes near
 
 
@@ -53,7 +43,8 @@ class Run:
 
     ``driver`` is the version of the chaotic driver. A record of another one holds other noise, so
     it has another key. Records of version 1 do not name it, and their keys are as they were.
-    ``gaussian`` is the version of the Gaussian noise, likewise, and None where a run has none.
+    ``gaussian`` and ``stable`` are the versions of Gaussian and stable noise, likewise, and None
+    where a run has none.
 
     Examples:
         >>> run = Run("noise", "paper", "fresh", {"gamma": 0.6, "steps": 1000}, seed=0)
@@ -70,47 +61,38 @@ class Run:
     seed: int
     driver: int = DRIVER_VERSION
     gaussian: int | None = None
+    stable: int | None = None
 
     def __post_init__(self) -> None:
-        version = (self.gaussian or GAUSSIAN_VERSION) if _is_gaussian(self) else None
-        object.__setattr__(self, "gaussian", version)
+        present = versions_of(self.experiment, self.scheme, self.hyperparameters)
+        for name, now in present.items():
+            object.__setattr__(self, name, now and (getattr(self, name) or now))
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Self:
         """Return the run that a file describes; one that names no version is of the first."""
-        fields: dict[str, Any] = {"driver": FIRST_VERSION, "gaussian": FIRST_VERSION}
+        fields: dict[str, Any] = dict.fromkeys(NOISES, FIRST_VERSION)
         fields |= {name: body[name] for name in cls.__match_args__ if name in body}
         return cls(**fields)
 
     @property
     def is_current(self) -> bool:
         """Whether its noise is the one that would be made today."""
-        return self.driver == DRIVER_VERSION and self.gaussian in (None, GAUSSIAN_VERSION)
+        return all(getattr(self, name) in (None, now) for name, now in NOISES.items())
 
     @property
     def canonical(self) -> str:
         """The configuration as JSON with sorted keys, the same text for equal runs."""
-        body = {name: getattr(self, name) for name in self.__match_args__}
-        if self.driver == FIRST_VERSION:
-            del body["driver"]
-        if self.gaussian in (None, FIRST_VERSION):
-            del body["gaussian"]
+        body: dict[str, Any] = {name: getattr(self, name) for name in self.__match_args__}
+        for name in NOISES:
+            if body[name] in (None, FIRST_VERSION):
+                del body[name]
         return json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     @cached_property
     def key(self) -> str:
         """The SHA-256 of the canonical text."""
         return hashlib.sha256(self.canonical.encode()).hexdigest()
-
-
-def _is_gaussian(run: Run) -> bool:
-    """Return whether a run draws from `mpgd.GaussianNoise`, by the name of its noise.
-
-    The authors' Gaussian comes from torch's or numpy's generator, but for CIFAR-10.
-    """
-    h = run.hyperparameters if isinstance(run.hyperparameters, Mapping) else {}
-    noise = h.get("noise", h.get("kind", run.scheme))
-    return noise in GAUSSIANS or (noise == "released_gaussian" and run.experiment == "cifar10")
 
 
 @dataclass(frozen=True)
@@ -142,7 +124,7 @@ TYPES: Final[Mapping[str, Any]] = {  # of the fields of a file
     **dict.fromkeys(("hyperparameters", "metrics", "curves", "versions"), dict),
     "seed": int,
     "driver": int,
-    "gaussian": int | None,
+    **dict.fromkeys(("gaussian", "stable"), int | None),
     "seconds": int | float,
     "commit": str | None,
 }
@@ -222,17 +204,6 @@ class Store:
         except OSError as problem:
             raise self._error("write", problem) from problem
         return _parse(text, record.run.key)
-
-    def get_or_compute(
-        self, run: Run, work: Callable[[], tuple[Mapping[str, Any], Mapping[str, Any]]]
-    ) -> Record:
-        """Return the record of ``run``; ``work`` returns metrics and curves if there is none."""
-        record = self.load(run)
-        if record is None:
-            began = time.perf_counter()
-            metrics, curves = work()
-            record = self.save(run, metrics, curves, time.perf_counter() - began)
-        return record
 
     def records(self) -> Iterator[Record]:
         """Yield all records; `unreadable` then holds the files that are none."""
@@ -342,7 +313,7 @@ def _parse(text: str, key: str) -> Record:
 
 def record_of(body: dict[str, Any]) -> Record:
     """Return the record in what was read from a file; ValueError names what it lacks."""
-    names = [name for name in Run.__match_args__ if name not in ("driver", "gaussian")]
+    names = [name for name in Run.__match_args__ if name not in NOISES]
     if missing := [name for name in (*names, *RESULTS) if name not in body]:
         raise ValueError(f"corrupt: {', '.join(missing)} missing")
     for name, kind in TYPES.items():

@@ -8,8 +8,8 @@ The sample is the runs of a study whose keys, SHA-256 sums, come first: nobody h
 
 Some runs amplify rounding until it decides the result, such as those near divergence. A run that
 disagrees is therefore trained once more from parameters changed by one unit in the last place. If
-that alone changes its metrics by more than the tolerance, it is reported as one that depends on
-rounding, and otherwise as a disagreement, by name.
+that alone changes its metrics by more than the tolerance, and by `SHARE` of the disagreement at
+least, it is reported as one that depends on rounding, and otherwise as a disagreement, by name.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,6 +31,7 @@ from mpgd_lab.store import Record, Run, Store
 NUDGED: Final = "nudged"  # the folder of runs from changed parameters, in that of the results
 PUBLISHED_DIGITS: Final = 10.0 ** (1 - DIGITS)  # relative rounding of a published curve
 TIMED: Final = "_seconds"  # ends the name of a metric that is a time
+SHARE: Final = 0.01  # that one nudge explains: rounding at every later step adds up to more
 SHOWN: Final = 3  # disagreements that a sentence names
 NO_DATA, NOT_RUN = "data not found", "not run"
 
@@ -58,11 +59,14 @@ class Check:
         Examples:
             >>> Check("airfoil", 24).counts, Check("airfoil", reason="data not found").counts
             ('checked here: 24 of 24 runs agree', 'not checked here: data not found')
+            >>> Check("airfoil", 24, sensitive=("a run",)).counts
+            'checked here: 23 of 24 runs agree, 1 depends on rounding'
         """
         if not self.runs:
             return f"not checked here: {self.reason}"
         text = f"checked here: {self.agreeing} of {self.runs} run{'s' * (self.runs > 1)} agree"
-        text += f", {len(self.sensitive)} depend on rounding" if self.sensitive else ""
+        if few := len(self.sensitive):
+            text += f", {few} depend{'s' * (few == 1)} on rounding"
         return f"{text} (of others: {self.reason})" if self.reason else text
 
     @property
@@ -124,7 +128,9 @@ def check_records(
         key
         for key in odd
         if key in changed
-        and difference(mine[key], changed[key], study.tolerance(mine[key].run), study.resolution)
+        and depends_on_rounding(
+            published[key], mine[key], changed[key], study.tolerance(mine[key].run)
+        )
     }
     return Check(
         study.name,
@@ -153,7 +159,7 @@ def check_folder(folder: Path, study: Experiment, data: Path | None = None) -> C
 
 def _difference(study: Experiment, own: Record) -> str:
     published = _published_by_key(study.name)[own.run.key]
-    return difference(published, own, study.tolerance(own.run), study.resolution)
+    return difference(published, own, study.tolerance(own.run))
 
 
 @lru_cache(maxsize=32)
@@ -170,7 +176,35 @@ def _batch(study: Experiment, context: Context, count: int, run: Run) -> int:
     return max(1, min(study.max_batch(run), -(-count // (2 * context.workers))))
 
 
-def difference(published: Record, own: Record, tolerance: float, resolution: float = 0.0) -> str:
+def depends_on_rounding(published: Record, own: Record, nudged: Record, tolerance: float) -> bool:
+    """Return whether changed last bits of the start explain that a run disagrees.
+
+    Examples:
+        >>> run = Run("valley", "text", "gd", {"steps": 9}, seed=3)
+        >>> def record(x): return Record(run, {"trace": x}, {}, 1.0, {}, None)
+        >>> depends_on_rounding(record(8.0), record(9.0), record(9.2), tolerance=1e-6)
+        True
+        >>> depends_on_rounding(record(8000.0), record(9.0), record(9.2), tolerance=1e-6)
+        False
+    """
+    if not difference(own, nudged, tolerance):
+        return False
+    for metric, theirs in _results(published):
+        ours, other = own.metrics.get(metric), nudged.metrics.get(metric)
+        if ours is None or other is None:
+            return False
+        moved, gap = abs(other - ours), abs(theirs - ours)
+        if not _agree(theirs, ours, tolerance) and moved < SHARE * gap:  # false with a NaN
+            return False
+    return True
+
+
+def _results(record: Record) -> list[tuple[str, Any]]:
+    """Return the metrics of a record but for times."""
+    return [(name, x) for name, x in record.metrics.items() if not name.endswith(TIMED)]
+
+
+def difference(published: Record, own: Record, tolerance: float) -> str:
     """Return the first metric in which a run disagrees with its published record, or nothing.
 
     Curves are published rounded; they are compared where a record has no metrics. Times are no
@@ -181,16 +215,14 @@ def difference(published: Record, own: Record, tolerance: float, resolution: flo
         >>> records = [Record(run, {"trace": x}, {}, 1.0, {}, None) for x in (8.0, 9.0)]
         >>> difference(*records, tolerance=1e-6)
         'valley, text, gd, seed 3: trace published 8, here 9'
-        >>> difference(*records, tolerance=0.2), difference(*records, 1e-6, resolution=1.0)
-        ('', '')
+        >>> difference(*records, tolerance=0.2)
+        ''
     """
     run = published.run
     name = f"{run.experiment}, {run.protocol}, {run.scheme}, seed {run.seed}"
-    for metric, theirs in published.metrics.items():
-        if metric.endswith(TIMED):
-            continue
+    for metric, theirs in _results(published):
         ours = own.metrics.get(metric)
-        if ours is None or not _agree(theirs, ours, tolerance, resolution):
+        if ours is None or not _agree(theirs, ours, tolerance):
             return f"{name}: {metric} published {theirs:.10g}, here {_text(ours)}"
     for curve, numbers in ({} if published.metrics else published.curves).items():
         if not _agree(numbers, own.curves.get(curve), max(tolerance, PUBLISHED_DIGITS)):
@@ -202,7 +234,7 @@ def _text(value: float | None) -> str:
     return "missing" if value is None else f"{value:.10g}"
 
 
-def _agree(theirs: Any, ours: Any, tolerance: float, resolution: float = 0.0) -> bool:
+def _agree(theirs: Any, ours: Any, tolerance: float) -> bool:
     if ours is None:
         return False
     a, b = np.asarray(theirs, dtype=np.float64), np.asarray(ours, dtype=np.float64)
@@ -210,7 +242,7 @@ def _agree(theirs: Any, ours: Any, tolerance: float, resolution: float = 0.0) ->
         return False
     scale = np.maximum(np.abs(a), np.abs(b))
     with np.errstate(invalid="ignore"):
-        near = np.abs(a - b) <= np.maximum(tolerance * scale, resolution)
+        near = np.abs(a - b) <= tolerance * scale
     return bool(np.all(near | (a == b) | (np.isnan(a) & np.isnan(b))))
 
 

@@ -81,18 +81,6 @@ def test_a_changed_configuration_is_never_reused(store: Store, other: Run) -> No
     assert store.load(other) is None
 
 
-def test_once_works_once(store: Store) -> None:
-    calls: list[int] = []
-
-    def work() -> tuple[dict[str, float], dict[str, float]]:
-        calls.append(1)
-        return {"ks": 0.1}, {}
-
-    first, second = store.get_or_compute(RUN, work), store.get_or_compute(RUN, work)
-    assert first == second
-    assert calls == [1]
-
-
 @pytest.mark.parametrize(
     ("content", "reason"),
     [

@@ -101,6 +101,20 @@ def test_a_run_that_depends_on_rounding_is_no_disagreement(trained: Path) -> Non
     assert len(verification.check_records(DIGITS, off, off).disagreements) == 1
 
 
+def test_rounding_explains_no_more_than_a_nudge_shows(
+    trained: Path, publish: Callable[..., None]
+) -> None:
+    """A changed record of a run that depends on rounding is a disagreement all the same."""
+    changed, records = tampered(1.001)
+    (own,) = [one for one in Context(trained).store.records() if one.run == changed.run]
+    loss = own.metrics["test_loss"]
+    nudged = replace(own, metrics={**own.metrics, "test_loss": (1 + 5e-5) * loss})
+    publish(records)
+    assert len(verification.check_records(DIGITS, [own], [nudged]).sensitive) == 1
+    publish(tampered(1.01)[1])
+    assert len(verification.check_records(DIGITS, [own], [nudged]).disagreements) == 1
+
+
 def test_without_data_a_study_is_not_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,3 +66,12 @@ def test_arguments() -> None:
         lyapunov_exponent(logistic, torch.ones(3), 5)
     with pytest.raises(ValueError, match="steps must be"):
         lyapunov_exponent(logistic, torch.ones(1, 1), 0)
+
+
+def test_a_tangent_vector_along_an_eigenvector_has_the_exponent_of_its_direction() -> None:
+    h = torch.tensor([1.0, 4.0], dtype=torch.float64)
+    start, along = torch.ones(2, 2, dtype=torch.float64), torch.eye(2, dtype=torch.float64)
+    found = lyapunov_exponent(lambda x: x - 0.6 * h * x, start, 50, tangents=3.0 * along)
+    assert found.tolist() == pytest.approx([math.log(0.4), math.log(1.4)])
+    with pytest.raises(ValueError, match=r"tangents must have the shape \(2, 2\), got \(2, 3\)"):
+        lyapunov_exponent(lambda x: x, start, 5, tangents=torch.ones(2, 3))

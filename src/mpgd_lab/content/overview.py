@@ -67,8 +67,8 @@ def overview(tables: Sequence[TableSpec], records: Mapping[str, Sequence[Record]
     if not rows:
         return None
     alt = "; ".join(f"{row.label}: {_spoken(row.values)}" for row in rows)
-    drawn = panel(alt, draw, rows, left=0.47)
-    return Plate("overview", CAPTION, (drawn,), legend=True, size=(5.4, 0.9 + 0.22 * len(rows)))
+    drawn = panel(alt, draw, rows, left=0.57)
+    return Plate("overview", CAPTION, (drawn,), legend=True, size=(4.4, 0.8 + 0.2 * len(rows)))
 
 
 def _spoken(values: Mapping[str, float]) -> str:
@@ -89,8 +89,9 @@ def rows_of(table: TableSpec, records: Sequence[Record]) -> Iterator[Row]:
             pair = (measures[place], measures[0])
             values["printed"] = _printed(group, pair, variant, rival)
             values[kind] = _ours(group, pair, variant, rival)
+        name = names[place].removeprefix("test ")
         ordered = {kind: values[kind] for kind in KINDS if kind in values}
-        yield Row(f"{table.title} {names[place]}, {variant} vs {rival}", ordered)
+        yield Row(f"{table.title} {name}, {variant} vs {rival}", ordered)
 
 
 def _gain(measure: Measure, ours: float, theirs: float, scale: float) -> float:
@@ -148,7 +149,7 @@ def draw(ax: Any, rows: Sequence[Row]) -> None:
         if shown:
             ax.plot(*zip(*shown, strict=True), marker, ms=5, color=color, label=label, ls="none")
     ax.set_xscale("symlog", linthresh=LINEAR)
-    ticks = [-100, -10, -1, 0, 1, 10, 100]
+    ticks = [-100, -1, 0, 1, 100]
     ax.set_xticks(ticks, [f"{tick:+d}" if tick else "0" for tick in ticks])
     ax.set_yticks(places, [row.label for row in rows])
     ax.grid(axis="y", color=GRID, lw=0.6)

@@ -101,7 +101,8 @@ def _contents(
         return own, {}
     known = [study for study in studies if study.name in published_records()]
     checks = {study.name: check_folder(folder, study, data).sentence for study in known}
-    return together(sort(unpack(PUBLISHED), studies), own), checks
+    every = (record for each in published_records().values() for record in each)
+    return together(sort(every, studies), own), checks
 
 
 def _folder(given: Path) -> Path:

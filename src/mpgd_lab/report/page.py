@@ -6,7 +6,6 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from mpgd.maps.tables import DRIVER_VERSION
 from mpgd_lab.catalogue import EXPERIMENTS, USUAL
 from mpgd_lab.content.blocks import (
     RECORD_ERRORS,
@@ -22,6 +21,7 @@ from mpgd_lab.content.findings import NOT_RUN, PROTOCOLS, command
 from mpgd_lab.content.overview import TableSpec, overview
 from mpgd_lab.content.tables import IncompleteError, table
 from mpgd_lab.experiment import Experiment
+from mpgd_lab.noise_versions import NOISES
 from mpgd_lab.report.store_contents import StoreContents
 from mpgd_lab.report.summary import answer, collect_claims, conclusions
 from mpgd_lab.store import Record, Run
@@ -189,9 +189,12 @@ def runs(contents: StoreContents, parts: Sequence[Section]) -> Section:
 
 
 def _noise(run: Run) -> str:
-    """Return the version of the driver, and that of Gaussian noise where it is an earlier one."""
-    earlier = run.driver == DRIVER_VERSION and not run.is_current
-    return f"{run.driver}, Gaussian {run.gaussian}" if earlier else str(run.driver)
+    """Return the version of the driver, and those of other noises where they are earlier ones."""
+    texts = [str(run.driver)]
+    for name, title in (("gaussian", "Gaussian"), ("stable", "stable")):
+        if run.driver == NOISES["driver"] and getattr(run, name) not in (None, NOISES[name]):
+            texts.append(f"{title} {getattr(run, name)}")
+    return ", ".join(texts)
 
 
 def _facts(records: Sequence[Record]) -> list[str]:
@@ -248,8 +251,8 @@ def leftovers(contents: StoreContents, parts: Sequence[Section]) -> list[Section
         blocks.append(
             Text(
                 f"{len(contents.earlier):,} records were made with an earlier chaotic driver or "
-                "earlier Gaussian noise, that is with other noise. They are counted above and not "
-                "shown: a run with the present noise is another run."
+                "earlier Gaussian or stable noise. They are counted above and not shown: a run "
+                "with the present noise is another run."
             )
         )
     if strange:

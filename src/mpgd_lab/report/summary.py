@@ -181,8 +181,8 @@ def _uncounted(claims: Sequence[Claim]) -> str:
     if others := sum({t.basis for t in claim.tallies}.isdisjoint(LETTERS) for claim in claims):
         many = "claims are" if others > 1 else "claim is"
         sentences.append(
-            f"{others} more {many} on what is not in the paper (other data, other rivals), and not "
-            "counted."
+            f"{others} more {many} on what the paper prints no numbers of (its remarks, other "
+            "data, other rivals), and not counted."
         )
     if any(_is_mixed_with_others(claim) for claim in claims):
         sentences.append(

@@ -206,8 +206,8 @@ def test_conclusions_say_what_is_counted_and_what_is_not() -> None:
     )
     found = collect_claims([Section("noise", "", (Findings("", items),))])
     assert conclusions(found) == (
-        f"{ONLY} 1 more claim is on what is not in the paper (other data, other rivals), and not "
-        "counted.",
+        f"{ONLY} 1 more claim is on what the paper prints no numbers of (its remarks, other data, "
+        "other rivals), and not counted.",
         "A. As printed: contradicted; corrected: supported.",
         "B. As printed: supported in 1, undecided in 1 of 2.",
         "C. On digits: supported.",

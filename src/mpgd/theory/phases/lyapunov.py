@@ -13,7 +13,7 @@ The paper suggests in Section 5 that descent with large steps may be chaotic by 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -24,7 +24,13 @@ TINIEST = 1e-300  # a tangent vector that vanishes has this length
 
 
 def lyapunov_exponent(
-    step: Callable[[Tensor], Tensor], start: Tensor, steps: int, *, skip: int = 0, seed: int = 0
+    step: Callable[[Tensor], Tensor],
+    start: Tensor,
+    steps: int,
+    *,
+    skip: int = 0,
+    seed: int = 0,
+    tangents: Tensor | None = None,
 ) -> Tensor:
     """Return the largest Lyapunov exponent per step, for every row of ``start``.
 
@@ -34,7 +40,8 @@ def lyapunov_exponent(
         start: where the orbits begin, (row, coordinate).
         steps: over how many steps the growth of a tangent vector is averaged.
         skip: steps before, in which the vector turns to the direction that grows fastest.
-        seed: of the first tangent vectors.
+        seed: of the first tangent vectors; they are drawn for all rows at once.
+        tangents: the first tangent vectors, (row, coordinate), instead of drawn ones.
 
     Returns:
         (row,); NaN where the orbit left the finite numbers.
@@ -48,8 +55,11 @@ def lyapunov_exponent(
     steps, skip = check_integer("steps", steps, 1), check_integer("skip", skip, 0)
     if start.dim() != 2:
         raise ValueError(f"start must be (row, coordinate), got shape {tuple(start.shape)}")
-    generator = torch.Generator().manual_seed(check_integer("seed", seed, 0))
-    x, w = start, torch.randn(start.shape, generator=generator, dtype=torch.float64).to(start)
+    if tangents is not None and tangents.shape != start.shape:
+        raise ValueError(
+            f"tangents must have the shape {tuple(start.shape)}, got {tuple(tangents.shape)}"
+        )
+    x, w = start, (first_tangents(start.shape, seed) if tangents is None else tangents).to(start)
     w = w / w.norm(dim=1, keepdim=True)
     total = torch.zeros(len(x), dtype=torch.float64, device=x.device)
     for k in range(skip + steps):
@@ -60,6 +70,17 @@ def lyapunov_exponent(
             total += grown[:, 0].double().log()
     finite = x.isfinite().all(dim=1) & total.isfinite()
     return torch.where(finite, total / steps, torch.nan)
+
+
+def first_tangents(shape: Sequence[int], seed: int = 0) -> Tensor:
+    """Return normal tangent vectors, (row, coordinate).
+
+    Examples:
+        >>> first_tangents((2, 3)).shape
+        torch.Size([2, 3])
+    """
+    generator = torch.Generator().manual_seed(check_integer("seed", seed, 0))
+    return torch.randn(tuple(shape), generator=generator, dtype=torch.float64)
 
 
 def _advance(step: Callable[[Tensor], Tensor], x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:

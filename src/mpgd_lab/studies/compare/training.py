@@ -22,8 +22,6 @@ from mpgd_lab.studies.compare.tasks import BY_NAME
 MAX_BATCH: Final = 60  # runs trained together
 BETAS, EPS = (0.9, 0.999), 1e-8  # of Adam
 
-Move = Callable[[Tensor, Tensor | None], Tensor]
-
 
 def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
     """Yield the score of each run, on the validation or on the test part, as its stage asks."""

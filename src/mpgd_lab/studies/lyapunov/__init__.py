@@ -28,11 +28,6 @@ EXPERIMENT = Experiment(
     section=SectionSpec("Is descent with large steps chaotic?", blocks, place=16),
     optional_data=(AIRFOIL,),
     sources=sources,
-    # Where neighbouring starts part, rounding moves the orbit and the exponent with it.
-    tolerance=lambda run: 0.5,
-    # Near 0 a share says nothing. Set after runs had been trained twice, in other batches: a factor
-    # of 2 in airfoil's 1,500 steps.
-    resolution=5e-4,
     select_runs=select_runs,
-    seconds=1.5,
+    run_seconds=lambda run: 9.0 if run.hyperparameters["data"] == "airfoil" else 1.0,
 )

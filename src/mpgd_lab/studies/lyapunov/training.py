@@ -7,10 +7,12 @@ import torch
 from torch import Tensor
 
 from mpgd.theory import lyapunov_exponent
+from mpgd.theory.phases.lyapunov import first_tangents
 from mpgd_lab.batched_training import Result, nudged
 from mpgd_lab.data.sources import airfoil
 from mpgd_lab.nets.layout import Layout, mean_square
 from mpgd_lab.store import Run
+from mpgd_lab.studies.lyapunov.runs import SEEDS
 from mpgd_lab.studies.valley.training import gradient as valley_gradient
 from mpgd_lab.studies.valley.training import start as valley_start
 
@@ -23,7 +25,11 @@ def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
     x, gradient = (_valley if h["data"] == "valley" else _airfoil)(runs, data)
     half = h["steps"] // 2
     eta = h["eta"]
-    found = lyapunov_exponent(lambda x: x - eta * gradient(x), nudged(x), half, skip=half)
+    # A run has the first tangent vector of its seed, whatever is trained beside it.
+    w = first_tangents((SEEDS, x.shape[1]))[[run.seed - 1 for run in runs]]
+    found = lyapunov_exponent(
+        lambda x: x - eta * gradient(x), nudged(x), half, skip=half, tangents=w
+    )
     for run, exponent in zip(runs, found.tolist(), strict=True):
         yield run, {"exponent": exponent}, {}
 

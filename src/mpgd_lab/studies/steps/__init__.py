@@ -11,6 +11,10 @@ descent and of Gaussian noise: mu = sigma = 0.02, 0.05 and 0.1 are run beside it
 Runs are trained as those of `airfoil` and `ecg` are. All are measured after the last step, so that
 one descent is the rival under every protocol: only the noise differs.
 
+The rule, set before the published runs: 10 seeds, every protocol, the levels first, then equal
+steps, then equal time. None of it is counted in the answer: the paper prints no numbers of these
+remarks, and step sizes and levels are ours.
+
 Reference: Lim, Wan & Simsekli (2022), Section 5 and Appendix F.1.
 """
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 from mpgd_lab import statistics
 from mpgd_lab.content.findings import PROTOCOLS
 from mpgd_lab.content.style import BLUE, GREEN, GREY, ORANGE
+from mpgd_lab.studies.steps.runs import LOWER
 from mpgd_lab.studies.steps.step_verdicts import Row
 
 SHADES: Final = {"text": GREEN, "corrected": BLUE, "released": ORANGE}
@@ -56,3 +57,5 @@ def draw_levels(ax: Any, rows: Mapping[str, Sequence[Row]], title: str, ylabel: 
     mean = statistics.summary(descent.values()).mean
     ax.axhline(mean, color=GREY, lw=0.8, ls="--", label="gradient descent")
     ax.set(title=title, xlabel=r"level $\mu=\sigma$", ylabel=ylabel, xscale="log")
+    ax.set_xticks(LOWER, [f"{level:g}" for level in LOWER])
+    ax.minorticks_off()

@@ -16,7 +16,8 @@ from mpgd_lab.schemes import Scheme
 from mpgd_lab.store import Record, Run
 from mpgd_lab.studies.digits import runs as digits
 from mpgd_lab.studies.digits import training as digits_training
-from mpgd_lab.studies.displacement.runs import NETWORKS, PARTS, tasks
+from mpgd_lab.studies.displacement import runs as displacement
+from mpgd_lab.studies.displacement.runs import NETWORKS, PARTS, RATIOS, computed_ratio, tasks
 from mpgd_lab.studies.displacement.section import AT_GAUSSIAN, AT_MPGD, blocks
 from mpgd_lab.studies.displacement.training import train
 from mpgd_lab.studies.generalization.runs import tasks as network_tasks
@@ -46,6 +47,17 @@ def test_both_rows_move_as_far_as_their_rival(name: str) -> None:
         other = replace(run, hyperparameters={**part.fixed, **rival.hyperparameters})
         assert moved(run, part.steps) == pytest.approx(moved(other, part.steps), rel=1e-5)
         assert levels(run)[1] != pytest.approx(levels(other)[1], rel=0.2)
+
+
+@pytest.mark.parametrize(("beta", "steps"), RATIOS)
+def test_tabulated_ratios_are_those_of_the_autocovariance(beta: float, steps: int) -> None:
+    for gamma, value in RATIOS[beta, steps].items():
+        assert value == pytest.approx(computed_ratio(gamma, beta, steps), rel=1e-9)
+
+
+def test_no_ratio_of_the_study_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(displacement, "computed_ratio", None)
+    assert len(tasks("corrected", [1])) == 60
 
 
 def test_a_run_is_trained_as_its_study_trains() -> None:

@@ -33,6 +33,16 @@ def test_where_nothing_is_stable_the_exponent_is_that_of_v() -> None:
     assert metrics["exponent"] == pytest.approx(log(abs(1.0 - float(u @ u))), rel=1e-6)
 
 
+def test_an_exponent_does_not_depend_on_the_runs_beside_it() -> None:
+    every = [r for r in tasks("own", range(1, 5)) if r.hyperparameters["eta"] == 0.003]
+    runs = [replace(r, hyperparameters={**r.hyperparameters, "steps": 40}) for r in every]
+    together = [metrics["exponent"] for _, metrics, _ in train(runs)]
+    assert len({*together}) == len(together) == 4
+    for run, exponent in zip(runs, together, strict=True):
+        ((_, alone, _),) = train([run])
+        assert alone["exponent"] == pytest.approx(exponent, rel=1e-9)
+
+
 def made(level: float) -> list[Record]:
     rng = np.random.default_rng(0)
     return [

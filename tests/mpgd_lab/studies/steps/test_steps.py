@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mpgd_lab.catalogue import PROTOCOLS
-from mpgd_lab.content.blocks import Plate
+from mpgd_lab.content.blocks import Missing, Plate, Table
 from mpgd_lab.content.tables import IncompleteError
 from mpgd_lab.report.svg import svg_file
 from mpgd_lab.runner import Context, reproduce, split
@@ -155,6 +155,21 @@ def test_what_is_not_there_is_left_out_or_said() -> None:
         Rows(records[:3])
     with pytest.raises(IncompleteError, match="no sweep"):
         Rows([])
+
+
+def test_a_page_of_levels_alone_says_what_is_missing() -> None:
+    records = made({}, seeds=10)
+    h = tasks("text", [1])[-1].hyperparameters
+    own = [r for r in records if r.run.hyperparameters["data"] == "ecg"]
+    levels = [r for r in own if r.run.hyperparameters["eta"] == h["eta"]]
+    (missing, *_, table) = blocks(levels)
+    assert isinstance(missing, Missing)
+    assert "airfoil at equal time, airfoil at equal steps, ECG5000 at equal time" in missing.text
+    assert "levels" not in missing.text
+    assert missing.command.endswith("--protocol text,corrected,released --seeds 10 --data DIR")
+    assert isinstance(table, Table)
+    assert table.caption == "ECG5000: test accuracy against the level"
+    assert not any(isinstance(block, Missing) for block in blocks(records))
 
 
 def test_a_record_must_name_its_study() -> None:
