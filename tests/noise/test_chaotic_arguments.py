@@ -109,12 +109,6 @@ def test_kernels_asked_for_but_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.equal(ChaoticNoise(0.6).path(50, (30,)), expected)  # the default falls back
 
 
-def test_the_old_name_of_the_cpu_engine_warns() -> None:
-    with pytest.warns(DeprecationWarning, match="engine='numba' is now engine='cpu'"):
-        noise = ChaoticNoise(0.6, engine="numba")
-    assert noise == ChaoticNoise(0.6, engine="cpu")
-
-
 def test_the_cpu_engine_refuses_other_devices() -> None:
     noise = ChaoticNoise(0.6, engine="cpu")
     word = torch.empty(3, dtype=torch.int32, device="meta")

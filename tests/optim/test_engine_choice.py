@@ -55,11 +55,6 @@ def test_an_engine_that_is_absent(kind: str, has: Any) -> None:
     run(made(kind, parameters([3])), 2)  # torch operations do the same
 
 
-def test_the_old_name_of_an_engine_still_serves() -> None:
-    with pytest.warns(DeprecationWarning, match="engine='numba' is now engine='cpu'"):
-        run(made("mpgd", parameters([3]), engine="numba"), 1)
-
-
 def test_triton_asked_for_on_a_cpu(has: Any) -> None:
     has(cpu=True, triton=True)
     text = r"engine='triton' runs on CUDA and ROCm .* on cpu; leave engine out, or set TRITON_INTE"

@@ -28,8 +28,8 @@ from mpgd.noise.counter_hash import stream_number, upper_bits, upper_half
 DRIVER: Final = 4  # drivers 0 to 3 are the noises and their twins
 RANDOM_BITS: Final = 31
 SIGN, MAGNITUDE, MANTISSA, IMPLICIT = 0x80000000, 0x7FFFFFFF, 0x7FFFFF, 0x800000
-BFLOAT_CUT, BFLOAT_INFINITY, BFLOAT_NAN = 16, 0x7F80, 0x7FC0  # places that a half does not have
-FLOAT_CUT, FLOAT_INFINITY, FLOAT_NAN = 13, 0x7C00, 0x7E00
+BFLOAT_CUT, BFLOAT_INFINITY = 16, 0x7F80  # places that a half does not have
+FLOAT_CUT, FLOAT_INFINITY = 13, 0x7C00
 LEAST_EXPONENT: Final = 113  # the biased exponent of 2^-14, where the normal numbers of float16 end
 EXPONENT_SHIFT: Final = 112 << 10  # between the exponents of float32 and of float16
 WORD: Final = 0xFFFFFFFF

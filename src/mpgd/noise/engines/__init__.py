@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import warnings
 from functools import lru_cache
 from typing import Final
 
@@ -27,16 +26,9 @@ FLOATS: Final = {  # the parameters that a kernel takes; others are left to torc
 
 
 def check_engine(engine: str | None) -> str | None:
-    """Return ``engine`` if it exists and is there; ``"numba"``, its old name, means ``"cpu"``."""
+    """Return ``engine`` if it exists and is there."""
     if engine is None:
         return None
-    if engine == "numba":
-        warnings.warn(
-            "engine='numba' is now engine='cpu': the kernels are compiled at installation",
-            DeprecationWarning,
-            stacklevel=3,
-        )
-        engine = "cpu"
     check_choice("engine", engine, ENGINES)
     if not {"torch": True, "cpu": has_cpu(), "triton": has_triton()}[engine]:
         raise ImportError(f"engine={engine!r} needs {_needs(engine)}")

@@ -13,7 +13,7 @@ The paper suggests in Section 5 that descent with large steps may be chaotic by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -59,7 +59,9 @@ def lyapunov_exponent(
         raise ValueError(
             f"tangents must have the shape {tuple(start.shape)}, got {tuple(tangents.shape)}"
         )
-    x, w = start, (first_tangents(start.shape, seed) if tangents is None else tangents).to(start)
+    generator = torch.Generator().manual_seed(check_integer("seed", seed, 0))
+    drawn = torch.randn(start.shape, generator=generator, dtype=torch.float64)
+    x, w = start, (drawn if tangents is None else tangents).to(start)
     w = w / w.norm(dim=1, keepdim=True)
     total = torch.zeros(len(x), dtype=torch.float64, device=x.device)
     for k in range(skip + steps):
@@ -70,17 +72,6 @@ def lyapunov_exponent(
             total += grown[:, 0].double().log()
     finite = x.isfinite().all(dim=1) & total.isfinite()
     return torch.where(finite, total / steps, torch.nan)
-
-
-def first_tangents(shape: Sequence[int], seed: int = 0) -> Tensor:
-    """Return normal tangent vectors, (row, coordinate).
-
-    Examples:
-        >>> first_tangents((2, 3)).shape
-        torch.Size([2, 3])
-    """
-    generator = torch.Generator().manual_seed(check_integer("seed", seed, 0))
-    return torch.randn(tuple(shape), generator=generator, dtype=torch.float64)
 
 
 def _advance(step: Callable[[Tensor], Tensor], x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from mpgd.theory import lyapunov_exponent
-from mpgd.theory.phases.lyapunov import first_tangents
 from mpgd_lab.batched_training import Result, nudged
 from mpgd_lab.data.sources import airfoil
 from mpgd_lab.nets.layout import Layout, mean_square
@@ -26,7 +25,9 @@ def train(runs: list[Run], data: Path | None = None) -> Iterator[Result]:
     half = h["steps"] // 2
     eta = h["eta"]
     # A run has the first tangent vector of its seed, whatever is trained beside it.
-    w = first_tangents((SEEDS, x.shape[1]))[[run.seed - 1 for run in runs]]
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randn((SEEDS, x.shape[1]), generator=generator, dtype=torch.float64)
+    w = drawn[[run.seed - 1 for run in runs]]
     found = lyapunov_exponent(
         lambda x: x - eta * gradient(x), nudged(x), half, skip=half, tangents=w
     )
