@@ -40,5 +40,6 @@ EXPERIMENT = Experiment(
     seeded=False,
     figures=blocks,
     select_runs=select_runs,
+    sample=6,  # a run holds 20 seeds
     seconds=6.0,
 )
