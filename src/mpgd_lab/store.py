@@ -26,7 +26,7 @@ from typing import Any, Final, Self
 from mpgd import __version__
 from mpgd.files import TEMPORARY, write_whole
 from mpgd.maps.tables import DRIVER_VERSION
-from mpgd_lab.noise_versions import FIRST_VERSION, NOISES, versions_of
+from mpgd_lab.perturbations.noise_versions import FIRST_VERSION, NOISES, versions_of
 
 FORMAT: Final = "mpgd-run-1"  # the mark of our files
 VERSIONED_PACKAGES: Final = ("torch", "numpy")  # packages whose versions a record holds

@@ -16,7 +16,7 @@ from mpgd.noise import StableNoise
 from mpgd_lab import report, verification
 from mpgd_lab.archive import pack
 from mpgd_lab.catalogue import EXPERIMENTS, PROTOCOLS, catalogue, load
-from mpgd_lab.noise_versions import STABLE_VERSION
+from mpgd_lab.perturbations.noise_versions import STABLE_VERSION
 from mpgd_lab.store import Record, Run, Store
 from mpgd_lab.studies.cifar10.runs import FULL, tasks
 

@@ -21,7 +21,7 @@ from mpgd_lab.content.findings import NOT_RUN, PROTOCOLS, command
 from mpgd_lab.content.overview import TableSpec, overview
 from mpgd_lab.content.tables import IncompleteError, table
 from mpgd_lab.experiment import Experiment
-from mpgd_lab.noise_versions import NOISES
+from mpgd_lab.perturbations.noise_versions import NOISES
 from mpgd_lab.report.store_contents import StoreContents
 from mpgd_lab.report.summary import answer, collect_claims, conclusions
 from mpgd_lab.store import Record, Run
