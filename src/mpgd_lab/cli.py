@@ -86,7 +86,8 @@ class Reproduce:
         tyro.conf.Positional[tuple[str, ...]],
         _arg(
             metavar="[NAMES ...]",
-            help="Experiments to run; if none is named, all whose data is found. There are: "
+            help="Experiments to run; if none is named, all that have published runs and whose data "
+            "is found, but cifar10. There are: "
             f"{', '.join(EXPERIMENTS)}. A file such as my_study.py may hold another.",
         ),
     ] = ()
@@ -95,8 +96,8 @@ class Reproduce:
         _arg(
             metavar="NAME[,NAME]",
             help="Protocols to run; may be repeated. text: the paper to the letter; corrected: the "
-            "same with fresh signs; released: as the authors' scripts do. By default "
-            f"{','.join(USUAL)}.",
+            "same with fresh signs; released: as the authors' scripts do. By default all that are "
+            f"published; with --fresh {','.join(USUAL)}.",
         ),
     ] = ()
     seeds: Annotated[int | None, _arg(metavar="N")] = None

@@ -15,7 +15,7 @@ from mpgd_lab.catalogue import EXPERIMENTS
 from mpgd_lab.data.sources import DataError, Source, download, is_available
 from mpgd_lab.experiment import Experiment
 from mpgd_lab.plan import PlannedStudy, plan_study, runs_by_key
-from mpgd_lab.runner import Context, reproduce
+from mpgd_lab.runner import Context, print_items, reproduce
 from mpgd_lab.store import Run
 from mpgd_lab.terminal import Terminal, duration, runs_text
 from mpgd_lab.verification import (
@@ -87,6 +87,8 @@ def _run_study(work: StudyWork, context: Context, terminal: Terminal) -> Check |
     if work.again:
         check = check_folder(context.out, study, context.data)
         result = check.counts
+        if context.verbose and not work.whole:
+            print_items(context, study.printout([*published_records()[study.name]]))
     terminal.say(f"{study.name:<15} {result} ({time.perf_counter() - began:.0f} s)")
     for text in check.disagreements if check else ():
         terminal.say(f"  disagrees: {text}")

@@ -52,7 +52,8 @@ MIN_SEEDS: Final = 5  # for a verdict
 FIRM_SEEDS: Final = 8  # below, a verdict is provisional
 DIVERGED_ABOVE: Final = 1000.0  # |metric|
 EXACT_RANKS: Final = 13  # up to so many differences Wilcoxon's test enumerates all signs
-DETECTABLE: Final = 1.96 + 0.84  # standard errors: power 0.8 at level 0.05
+POWER: Final = 0.8
+DETECTABLE: Final = 1.96 + 0.84  # standard errors: that power at level 0.05
 RULE: Final = (
     "Rule: runs of two schemes with one seed start alike, so their difference is taken seed by "
     "seed. Student's test of the mean and Wilcoxon's of the ranks are made at level 0.05, "
@@ -298,6 +299,21 @@ class Verdict:
         """The word as a page shows it: with few seeds it is provisional."""
         word = self.word
         return f"provisionally {word}" if self.is_provisional and word != "undecided" else word
+
+    @property
+    def deciding_seeds(self) -> float:
+        """How many seeds would decide it with power 0.8, if the difference is as measured.
+
+        Bonferroni's level stands for Holm's. It is 0 where the claim is decided.
+        """
+        from scipy.special import ndtri
+
+        d = self.difference
+        if self.word != "undecided" or not isfinite(d.detectable):
+            return 0.0
+        factor = ndtri(1 - SIGNIFICANCE / 2 / self.family_size) + ndtri(POWER)
+        error = d.detectable / DETECTABLE
+        return d.count * (factor * error / d.mean) ** 2 if d.mean else inf
 
     def reason(self, digits: int) -> str:
         """Return the numbers it rests on."""

@@ -178,6 +178,7 @@ class Finding:
     word: str  # one of WORDS
     reason: str  # the numbers it comes from
     basis: Basis = "elsewhere"  # what it was tested on
+    deciding_seeds: float = 0.0  # that would decide it, if it is undecided
 
 
 @dataclass(frozen=True)

@@ -124,8 +124,8 @@ def finding(
     headline: str, verdict: Verdict, setting: str, digits: int, basis: Basis = "elsewhere"
 ) -> Finding:
     """Return a verdict of the statistics as one of the report."""
-    reason = verdict.reason(digits)
-    return Finding(headline, setting, verdict.claim, verdict.label, reason, basis)
+    word, reason = verdict.label, verdict.reason(digits)
+    return Finding(headline, setting, verdict.claim, word, reason, basis, verdict.deciding_seeds)
 
 
 def with_headlines(

@@ -8,6 +8,7 @@
 A study that the store lacks has no page; the index names the command that runs it.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -18,6 +19,7 @@ from mpgd_lab.report.summary import answer, collect_claims, is_compared, spoken,
 
 INDEX: Final = "index.md"
 RUNS: Final = "runs.md"
+PILL: Final = re.compile(r"\b(provisionally )?(supported|contradicted|mixed|undecided)\b")
 OTHERS: Final = ("runs", "unfinished", "files")  # sections that are no study
 
 
@@ -96,12 +98,17 @@ def _claims(claims: Sequence[blocks.Claim]) -> str:
         [
             f"[{inline(claim.text)}]({claim.section}.md)",
             inline(tally.setting),
-            inline(tally_text(tally)),
+            PILL.sub(_pill, inline(tally_text(tally))),
         ]
         for claim in claims
         for tally in claim.tallies
     ]
     return _linked(columns, rows)
+
+
+def _pill(verdict: re.Match[str]) -> str:
+    """Return a verdict as the site colours it; elsewhere it is plain text."""
+    return f'<span class="verdict {verdict[2]}">{verdict[0]}</span>'
 
 
 def _runs(page: blocks.Page, files: Files) -> Iterator[str]:

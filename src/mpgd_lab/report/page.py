@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import ceil, inf
 from types import MappingProxyType
 from typing import Final
 
@@ -27,6 +28,7 @@ from mpgd_lab.report.summary import answer, collect_claims, conclusions
 from mpgd_lab.store import Record, Run
 from mpgd_lab.studies.airfoil import runs as airfoil
 from mpgd_lab.studies.ecg import runs as ecg
+from mpgd_lab.terminal import duration
 
 LEAD: Final = (
     "Lim, Wan & Simsekli (2022) perturb gradient descent by a chaotic map whose sums are heavy-"
@@ -88,7 +90,7 @@ def build(
         LEAD,
         Commands((*commands(contents, parts, seeded), f"{how}{own}")),
         tested,
-        conclusions(tested, _not_run(parts)),
+        conclusions(tested, " ".join(filter(None, (_not_run(parts), _to_decide(parts, studies))))),
         (runs(contents, parts), *parts, *leftovers(contents, parts)),
         answer(tested, _unseen(parts)),
         overview(TABLES, {one.title: contents[one.title.lower()] for one in TABLES}),
@@ -109,6 +111,39 @@ def _not_run(parts: Sequence[Section]) -> str:
     ]
     how = f"`{command(*lacking, options='--protocol text')}` runs it"
     return f"The paper's {NOT_RUN} in {', '.join(lacking)}; {how}." if lacking else ""
+
+
+def _to_decide(parts: Sequence[Section], studies: Sequence[Experiment]) -> str:
+    """Return what would decide half of the comparisons that are undecided, and its cost.
+
+    Counted are those to the letter. The rest has smaller differences, which need more seeds.
+    """
+    open_ = {
+        part.name: [one.deciding_seeds for one in part.findings if one.basis == "stated"]
+        for part in parts
+    }
+    needed = sorted(seeds for each in open_.values() for seeds in each if seeds)
+    if not needed or needed[len(needed) // 2] == inf:
+        return ""
+    seeds = _rounded_up(needed[len(needed) // 2])
+    asked = [one for one in studies if one.seeded and any(open_.get(one.name, ()))]
+    cost = duration(seeds * sum(one.total_seconds(one.runs("text", [1])) for one in asked))
+    how = command(*(one.name for one in asked), options=f"--protocol text --seeds {seeds}")
+    return (
+        f"{len(needed)} comparisons are undecided. If the differences are as measured, {seeds:,} "
+        f"seeds would decide half of them: `{how}`, {cost} of one core."
+    )
+
+
+def _rounded_up(seeds: float) -> int:
+    """Return a count with two digits that is not smaller.
+
+    Examples:
+        >>> _rounded_up(1234.5)
+        1300
+    """
+    unit = 10 ** max(0, len(str(int(seeds))) - 2)
+    return ceil(seeds / unit) * unit
 
 
 def section(study: Experiment, contents: StoreContents) -> Section:
@@ -277,6 +312,7 @@ def leftovers(contents: StoreContents, parts: Sequence[Section]) -> list[Section
 def _going_on(run: Run) -> tuple[str, str]:
     h = run.hyperparameters
     name = "cifar10_step" if h.get("study") == "one step" else "cifar10"
+    size = f" --size {h['study']}" if h.get("study") in ("reduced", "full") else ""
     device = " --device cuda" if h.get("device") == "cuda" else ""
     said = f"{PROTOCOLS.get(run.protocol, run.protocol)}, {run.scheme}, seed {run.seed}"
-    return f"{name}, {said}", command(name, options=f"--seeds {run.seed}{device}")
+    return f"{name}, {said}", command(name, options=f"--seeds {run.seed}{size}{device}")
