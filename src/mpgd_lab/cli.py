@@ -86,8 +86,8 @@ class Reproduce:
         tyro.conf.Positional[tuple[str, ...]],
         _arg(
             metavar="[NAMES ...]",
-            help="Experiments to run; if none is named, all that have published runs and whose data "
-            "is found, but cifar10. There are: "
+            help="Experiments to run; if none is named, all but cifar10 that have published runs "
+            "and whose data is found. There are: "
             f"{', '.join(EXPERIMENTS)}. A file such as my_study.py may hold another.",
         ),
     ] = ()

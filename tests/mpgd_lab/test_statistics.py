@@ -10,6 +10,7 @@ from mpgd_lab.content.tables import Setting, scheme_table, terminal_table
 from mpgd_lab.schemes import Scheme, runs_of
 from mpgd_lab.statistics import (
     Measure,
+    Verdict,
     by_scheme,
     by_seed,
     interval,
@@ -110,3 +111,18 @@ def test_a_run_that_ends_at_an_absurd_number_has_diverged() -> None:
     assert [seed for seed, x in found.items() if not isnan(x)] == [1, 4]
     assert summary(found.values()).diverged == 3
     assert worst_of([found], "lower") == 999.0
+
+
+@pytest.mark.parametrize("family", [1, 48])
+def test_as_many_seeds_as_would_decide_give_the_power(family: int) -> None:
+    d = np.random.default_rng(0).normal(0.1, 1.0, 20)
+    verdict = Verdict("", "lower", interval(d), p=(1.0, 1.0), family_size=family)
+    seeds = verdict.deciding_seeds
+
+    def power(count: int) -> float:
+        draws = np.random.default_rng(1).normal(d.mean(), d.std(ddof=1), (2000, count))
+        return float(np.mean(ttest_1samp(draws, 0.0, axis=1).pvalue < 0.05 / family))
+
+    assert power(round(seeds)) == pytest.approx(0.8, abs=0.03)
+    assert power(round(seeds / 2)) < 0.6
+    assert Verdict("", "lower", interval(d), p=(0.01, 0.01)).deciding_seeds == 0

@@ -131,8 +131,10 @@ def test_the_answer_is_the_last_line_and_the_first_of_the_page(
 ) -> None:
     every = published_records()
     publish([*every["valley"], *every["digits"]])
-    assert cli.main(["reproduce", "valley", "--workers", "1", "--out", str(tmp_path)]) == cli.OK
+    options = ["--workers", "1", "--verbose", "--out", str(tmp_path)]
+    assert cli.main(["reproduce", "valley", *options]) == cli.OK
     lines = capsys.readouterr().out.splitlines()
+    assert "valley, text: final trace of the Hessian" in lines  # the published table
     assert any("checked here: 24 of 24 runs agree" in line for line in lines)
     page = (tmp_path / "report.html").read_text()
     heading = page[page.index("<h1>") + 4 : page.index("</h1>")].replace("&#39;", "'")

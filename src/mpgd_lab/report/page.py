@@ -24,7 +24,7 @@ from mpgd_lab.content.tables import IncompleteError, table
 from mpgd_lab.experiment import Experiment
 from mpgd_lab.perturbations.noise_versions import NOISES
 from mpgd_lab.report.store_contents import StoreContents
-from mpgd_lab.report.summary import answer, collect_claims, conclusions
+from mpgd_lab.report.summary import OURS, answer, collect_claims, conclusions
 from mpgd_lab.store import Record, Run
 from mpgd_lab.studies.airfoil import runs as airfoil
 from mpgd_lab.studies.ecg import runs as ecg
@@ -116,23 +116,29 @@ def _not_run(parts: Sequence[Section]) -> str:
 def _to_decide(parts: Sequence[Section], studies: Sequence[Experiment]) -> str:
     """Return what would decide half of the comparisons that are undecided, and its cost.
 
-    Counted are those to the letter. The rest has smaller differences, which need more seeds.
+    Counted are those of the answer. The other half has smaller differences and needs more seeds.
     """
-    open_ = {
-        part.name: [one.deciding_seeds for one in part.findings if one.basis == "stated"]
-        for part in parts
-    }
-    needed = sorted(seeds for each in open_.values() for seeds in each if seeds)
+    undecided = {part.name: _deciding_seeds(part) for part in parts}
+    needed = sorted(seeds for each in undecided.values() for seeds in each)
     if not needed or needed[len(needed) // 2] == inf:
         return ""
     seeds = _rounded_up(needed[len(needed) // 2])
-    asked = [one for one in studies if one.seeded and any(open_.get(one.name, ()))]
+    asked = [one for one in studies if one.seeded and undecided.get(one.name)]
     cost = duration(seeds * sum(one.total_seconds(one.runs("text", [1])) for one in asked))
     how = command(*(one.name for one in asked), options=f"--protocol text --seeds {seeds}")
     return (
         f"{len(needed)} comparisons are undecided. If the differences are as measured, {seeds:,} "
         f"seeds would decide half of them: `{how}`, {cost} of one core."
     )
+
+
+def _deciding_seeds(part: Section) -> list[float]:
+    """Return for each undecided comparison that is counted to the letter what would decide it."""
+    return [
+        one.deciding_seeds
+        for one in part.findings
+        if one.basis == "stated" and OURS in one.headline and one.deciding_seeds
+    ]
 
 
 def _rounded_up(seeds: float) -> int:

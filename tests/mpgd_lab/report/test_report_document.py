@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 import resource
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 import pytest
 
 from mpgd_lab import report
+from mpgd_lab.catalogue import load
 from mpgd_lab.content.blocks import Finding, Findings, Plate, Section, panel
+from mpgd_lab.report.page import _to_decide
 from mpgd_lab.report.summary import (
     ONE_LAYER,
     ONLY,
@@ -212,6 +215,17 @@ def test_conclusions_say_what_is_counted_and_what_is_not() -> None:
         "B. As printed: supported in 1, undecided in 1 of 2.",
         "C. On digits: supported.",
     )
+
+
+def test_what_is_undecided_comes_with_the_command_that_would_decide_half_of_it() -> None:
+    def undecided(seeds: float, headline: str = "Airfoil: MPGD is better") -> Finding:
+        return Finding(headline, "", "", "undecided", "", "stated", seeds)
+
+    items = [undecided(30.0), undecided(471.0), undecided(inf), undecided(9.0, "no claim")]
+    said = _to_decide([Section("airfoil", "", (Findings("", tuple(items)),))], [load("airfoil")])
+    assert said.startswith("3 comparisons are undecided. If the differences are as measured, 480 ")
+    assert "`mpgd reproduce airfoil --protocol text --seeds 480 --data DIR`, about " in said
+    assert not _to_decide([Section("airfoil", "", ())], [load("airfoil")])
 
 
 def test_settings_that_are_not_the_papers_are_named_and_not_counted() -> None:
