@@ -116,7 +116,7 @@ def test_autocovariance_and_displacement_are_those_of_paths(noise: Any) -> None:
 def test_telegraph_has_closed_forms() -> None:
     noise, law = TelegraphNoise(20), TelegraphNoise(20).law
     n = np.arange(3000)
-    assert noise.autocovariance(n).numpy() == pytest.approx(law.to_come(n), abs=1e-13)
+    assert noise.autocovariance(n).numpy() == pytest.approx(law.residual_survival(n), abs=1e-13)
     assert law.mean == pytest.approx(20, rel=1e-12)
     assert law.mean_square / law.mean == pytest.approx(39, rel=1e-12)
     assert noise.limit_law.scale == pytest.approx(math.sqrt(39 / 2), rel=1e-12)

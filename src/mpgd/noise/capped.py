@@ -147,7 +147,7 @@ def _weight(u: Array, psi: Array) -> Array:
 
 
 def _landings(returns: Rows, psi: Array) -> Rows:
-    """Return rows of B at the visit above which Phi has the weight v; far beyond N, of anything."""
+    """Return rows of B(Phi^-1(1 - v)); entries far beyond N are never read."""
     from mpgd.maps.abel import unit_nodes
 
     nodes = np.array([float(x) for x in unit_nodes(NODES)])

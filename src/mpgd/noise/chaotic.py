@@ -3,8 +3,8 @@
     k^(-gamma) (v_0 + ... + v_(k-1))  ->  X(1/gamma, beta),     v_k = chi_k v(y_k)
 
 v is c0 left of y* and c1 on Z = (y*, 1]; chi keeps its value through a laminar phase and is
-drawn anew after each visit to Z, +1 with probability (1 + beta)/2. Phases may have a longest one
-(`mpgd.noise.capped`); then sums tend to a normal law. The orbit is kept in the
+drawn anew after each visit to Z, +1 with probability (1 + beta)/2. The phase length may be
+capped (`mpgd.noise.capped`); then sums tend to a normal law. The orbit is kept in the
 Abel coordinate (`mpgd.maps.abel`), where a laminar step is a subtraction, in 32 bits with its sign
 (`mpgd.noise.word`).
 

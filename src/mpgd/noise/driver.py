@@ -9,7 +9,7 @@ are
     c0 = (d_alpha P(Z))^(-gamma),   c1 = c0 / (1 - 2^e),   e = 1 - gamma,  P(Z) = 1 - 2^(-e)
     d_alpha = alpha^alpha e Gamma(1 - alpha) cos(pi alpha / 2) / (2^e - 1)
 
-Where phases are cut at a longest one, P(Z) is another, and with it c1 and the start; c0 stays
+Where the phase length is capped, P(Z), c1 and the start change; c0 does not
 (`mpgd.noise.capped`).
 
 Phases of another law (`mpgd.noise.phase_noise`) have another table in the place of B, and c1 = c0.
@@ -127,7 +127,7 @@ class Driver:
         product: whether a new sign multiplies the old one.
         returns: the table of B.
         starts: the table of the stationary start.
-        law: of orbits whose phases have a longest one; None if there is none.
+        law: of the capped orbit; None if the phase length is not capped.
         largest: the largest magnitude of a word.
         fingerprint: identifies the tables; checkpoints hold it.
         is_normal: not chaotic but normal noise without orbits, see `mpgd.noise.memoryless`; its
@@ -155,7 +155,7 @@ class Driver:
 
     @property
     def is_cut(self) -> bool:
-        """Whether phases have a longest one."""
+        """Whether the phase length is capped."""
         return self.has_phases and self.largest < magnitude(None)
 
 

@@ -80,7 +80,7 @@ class PhaseLaw:
         """Return P(N > n), linear in a cell."""
         return np.asarray(np.interp(n, self.edges, self.survival, right=0.0))
 
-    def to_come(self, n: Integers) -> Array:
+    def residual_survival(self, n: Integers) -> Array:
         """Return the probability of n steps or more before the visit, in the stationary noise."""
         n = np.minimum(n, self.edges[-1])
         cell = np.clip(np.searchsorted(self.edges, n, side="right") - 1, 0, len(self.edges) - 2)

@@ -95,7 +95,7 @@ class TelegraphNoise(PhasedNoise):
         """Return E[v_k v_(k+n)] for every lag n: (1 - 1/dwell)^n, if there is no longest phase."""
         n = check_lags(lags)
         if self.longest is not None:
-            return torch.from_numpy(np.asarray(self.law.to_come(n)))
+            return torch.from_numpy(np.asarray(self.law.residual_survival(n)))
         return torch.from_numpy(np.asarray((1.0 - 1.0 / self.dwell) ** n.astype(np.float64)))
 
 
@@ -170,7 +170,7 @@ class PhaseNoise(PhasedNoise):
 
     def autocovariance(self, lags: int | list[int] | np.ndarray | Tensor) -> Tensor:
         """Return E[v_k v_(k+n)] for every lag n: the probability that no sign is drawn between."""
-        return torch.from_numpy(np.asarray(self.law.to_come(check_lags(lags))))
+        return torch.from_numpy(np.asarray(self.law.residual_survival(check_lags(lags))))
 
 
 def power(q: float, n: Integers) -> np.ndarray:

@@ -60,7 +60,7 @@ enum { LOWER_SIDE = 50 << (ROW_BITS + 4) };    /* stable/sampling.py: bytes to t
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* cpu.py has the same structures. */
+/* native.py has the same structures. */
 
 typedef struct {
     const u64 *table;     /* of B, of the normal or of a stable law; octaves from the smallest U up */

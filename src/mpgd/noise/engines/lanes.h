@@ -180,7 +180,7 @@ LANE size_t NAMED(append)(V x, V sign, u32 *packed, size_t count) {
 }
 
 /* Rows of a table: vector k holds row k, and with eight lanes row k + 4 behind it. `rows` has
-   their distances in bytes from where exponents would begin, see `row_of` in kernels.c. */
+   their offsets in bytes; the rows of a table begin at the offset FIRST_ROW. */
 LANE V NAMED(load_row)(const u64 *table, const u32 *rows, int k) {
     const char *one = (const char *)table + ((size_t)rows[k] - FIRST_ROW);
 #if LANES == 8

@@ -61,7 +61,7 @@ def start(driver: Driver, index: Tensor, place_key: Key, sign_key: Key | None) -
 def _start_in_cut_phase(
     driver: Driver, law: CappedLaw, U: Tensor, index: Tensor, fraction_key: Key
 ) -> Tensor:
-    """Return stationary magnitudes where phases have a longest one that is short.
+    """Return stationary magnitudes where the phase length is capped below 4,096 steps.
 
     U gives n, the steps to go; another hash gives the last visit, of those that led to n or more.
     """
@@ -203,7 +203,7 @@ def _move_visitors_apart(
     if isinstance(key, Tensor) and key.dim() > 0:
         key = key.index_select(0, chosen)
     index = chosen + where if isinstance(where, int) else where.index_select(0, chosen)
-    words.scatter_(0, chosen, visit(driver, visitors, key, index, looks=True))
+    words.scatter_(0, chosen, visit(driver, visitors, key, index, skip_rare=True))
 
 
 def _write_signed(out: Tensor, words: Tensor, value: Tensor) -> Tensor:
@@ -212,23 +212,23 @@ def _write_signed(out: Tensor, words: Tensor, value: Tensor) -> Tensor:
 
 
 def visit(
-    driver: Driver, words: Tensor, key: Tensor | int, index: Tensor, looks: bool = False
+    driver: Driver, words: Tensor, key: Tensor | int, index: Tensor, skip_rare: bool = False
 ) -> Tensor:
     """Return the words after a visit to Z: B of a dithered argument, and a new sign.
 
-    With ``looks`` the numbers are looked at, and what is rare is left out where it is not met.
+    With ``skip_rare`` the host tests whether a rare case occurs, and skips its arithmetic if not.
     """
     f = (words & FRACTION).to(torch.int64)
     h = hash_elements(index, key, f << SALT_SHIFT)
-    b = lookup(driver.returns, _argument(f, h, looks))
-    new = encode(b, driver.largest, looks) | drawn_sign(driver, h)
+    b = lookup(driver.returns, _argument(f, h, skip_rare))
+    new = encode(b, driver.largest, skip_rare) | drawn_sign(driver, h)
     return new ^ (words & -NEGATIVE) if driver.product else new
 
 
-def _argument(f: Tensor, h: Tensor, looks: bool) -> Tensor:
+def _argument(f: Tensor, h: Tensor, skip_rare: bool) -> Tensor:
     """Return U of a visit: 1 - s with the dither behind it."""
     upper = f ^ FRACTION
-    if not (looks and f.min() > 0):  # f = 0: not known, so drawn
+    if not (skip_rare and f.min() > 0):  # f = 0: not known, so drawn
         upper = torch.where(f == 0, (h >> DRAWN_SHIFT) & FRACTION, upper)
     dither = ((h >> 32) ^ h).bitwise_and_(_LOW_HALF)
     return dither.bitwise_or_(1).bitwise_or_(upper << DITHER_BITS)
@@ -240,16 +240,16 @@ def drawn_sign(driver: Driver, h: Tensor) -> Tensor:
     return (driver.threshold - 1 - drawn) & -NEGATIVE
 
 
-def encode(b: Tensor, largest: int, looks: bool = False) -> Tensor:
+def encode(b: Tensor, largest: int, skip_rare: bool = False) -> Tensor:
     """Return the magnitudes of the words at ``b``, numbers with 32 bits behind the point.
 
     Magnitudes rise with b, so the longest phase is the ``largest`` of them.
     """
     short = b >> (POINT_BITS - FRACTION_BITS)
     f = short & FRACTION
-    if not (looks and f.min() > 0):
+    if not (skip_rare and f.min() > 0):
         short = short + (f == 0)  # f = 0 is taken: "not known"
-    if not (looks and short.max() < min(LONG, largest)):
+    if not (skip_rare and short.max() < min(LONG, largest)):
         n = b >> POINT_BITS
         short = torch.where(n < FAR, short, n + (LONG - FAR)).clamp(max=largest)
     return short.to(torch.int32)

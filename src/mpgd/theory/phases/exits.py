@@ -286,7 +286,7 @@ def stationary_tail(noise: PhasedNoise, n: NDArray[np.int64]) -> Array:
     """Return P(R >= n), R the steps of a stationary driver before its next visit."""
     law = getattr(noise, "law", None)
     if law is not None:
-        return np.asarray(law.to_come(n))
+        return np.asarray(law.residual_survival(n))
     assert isinstance(noise, ChaoticNoise)
     T = ThalerMap(noise.gamma)
     own = T.cdf(T.abel_inverse(n.astype(np.float64)))

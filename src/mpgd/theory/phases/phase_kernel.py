@@ -67,7 +67,10 @@ class Recursion:
     def mean(self, n: Array | int) -> Array:
         """Return E min(N, n)."""
         if self.law is not None:
-            first, last = self.law.to_come(np.array(1)), self.law.to_come(np.asarray(n) + 1)
+            first, last = (
+                self.law.residual_survival(np.array(1)),
+                self.law.residual_survival(np.asarray(n) + 1),
+            )
             return np.asarray((first - last) * self.law.mean)
         return phase_steps(n, self.gamma, self.longest)
 
