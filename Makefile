@@ -24,7 +24,7 @@ GPU_RUN := $(if $(wildcard /dev/nvidia0 /dev/kfd),,TRITON_INTERPRET=1)
 TEST_WORKERS ?= 2
 WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 
-.PHONY: reproduce lab test lint coverage data read-only sweeps generic without-kernels sanitize aarch64 clang gpu jax \
+.PHONY: reproduce lab test long lint coverage data read-only sweeps generic without-kernels sanitize aarch64 clang gpu jax \
 	clients notebooks kernels lowest pythons bench docs clean
 
 reproduce: $(KERNELS)
@@ -36,10 +36,17 @@ lab: $(KERNELS)
 LEG := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
 ELSEWHERE := $(addprefix --ignore tests/,jax clients notebooks browser)
 SWEEPS := tests/mpgd_lab/runner tests/mpgd_lab/studies/cifar10
-MAIN_TESTS := $(LEG) $(ELSEWHERE) $(addprefix --ignore ,$(SWEEPS))
+LONG := tests/test_packaging.py tests/mpgd_lab/report tests/optim/test_compiled.py \
+	tests/optim/test_distributed.py tests/optim/test_sequences.py \
+	tests/optim/test_attacked_checkpoints.py tests/optim/test_state_size.py
+MAIN_TESTS := $(LEG) $(ELSEWHERE) $(addprefix --ignore ,$(SWEEPS) $(LONG))
 
 test: $(KERNELS) lint
 	$(MAIN_TESTS)
+
+# Those that take longest: inductor, several processes, random sequences, packages, whole reports.
+long: $(KERNELS)
+	$(LEG) $(LONG)
 
 # The tests that need the data sets, and nothing else; `make test` skips them without MPGD_DATA.
 data: $(KERNELS)

@@ -125,8 +125,7 @@ function valueWords({ laminar_value: laminar, burst_value: burst, burst_probabil
     A telegraph is <b>±${written(laminar)}</b> at every step, and coloured noise as large in the root mean square.`;
 }
 
-function lawWords({ limit, limit_alpha: alpha, limit_beta: beta, distance, perfect }) {
-  if (!limit) return "For <i>γ</i> above 0.952 its density is not computed.";
+function lawWords({ limit_alpha: alpha, limit_beta: beta, distance, perfect }) {
   return `Its limit is the stable law X(<i>α</i> = <b>${written(alpha)}</b>, <i>β</i> = <b>${written(beta)}</b>);
     the sums are <b>${written(distance, 2)}</b> from it (Kolmogorov; exact draws ${written(perfect, 2)}).`;
 }
