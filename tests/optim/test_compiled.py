@@ -1,4 +1,4 @@
-"""The compiled step is one graph with one operator for each group, and has the plain one's noise.
+"""The compiled step is one graph with one operator, and has the plain one's noise.
 
 The operator's bits are those of the plain step. Those of torch's own compiled optimizers are not
 always; MPGD's and SGD's are.
@@ -18,9 +18,9 @@ from torch import Tensor
 from torch._dynamo.backends.debugging import aot_eager
 
 from mpgd import MPGD, GaussianNoise, StableNoise, perturb
-from mpgd.optim.displacement.compiled import displace_group
+from mpgd.optim.displacement.compiled import displace_groups
 from tests.optim.checkpoints import SHARED, drivers_state, prefix_of
-from tests.optim.descents import parameters
+from tests.optim.descents import drivers, parameters
 from tests.optim.workers import make_optimizer, run, same_bits, set_gradients, snapshot
 
 # what torch.compile imports uses torch's own deprecated functions
@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning"),
     pytest.mark.usefixtures("_fresh_compiler"),
 ]
-OPERATOR = "mpgd.displace_group.default"
+OPERATOR = "mpgd.displace_groups.default"
 
 
 @pytest.fixture
@@ -182,6 +182,38 @@ def test_a_wrong_setting_is_refused_before_anything_moves() -> None:
     assert same_bits(snapshot(other), before)
 
 
+@pytest.mark.parametrize("missing", [(1,), (0,), (0, 1)])
+def test_a_shared_driver_advances_without_gradients(missing: tuple[int, ...]) -> None:
+    """As it does in a plain step: by the steps of the optimizer."""
+
+    def make() -> MPGD:
+        groups = [{"params": [p]} for p in parameters([5, 4])]
+        return MPGD(groups, lr=0.05, mu=0.1, noise=SHARED)
+
+    plain, other = make(), make()
+    for step, optimizer in ((plain.step, plain), (compiled(other, []), other)):
+        params = [p for group in optimizer.param_groups for p in group["params"]]
+        set_gradients(params, 0)
+        for number in missing:
+            params[number].grad = None
+        for _ in range(4):
+            step()
+    assert [int(drivers(other, k)["shared_step"]) for k in (0, 1)] == [4, 4]
+    assert same_bits(snapshot(plain), snapshot(other))
+
+
+def test_a_parameter_that_is_appended_gets_a_driver() -> None:
+    plain, other = (MPGD(parameters([5]), lr=0.05, sigma=0.1) for _ in range(2))
+    for step, optimizer in ((plain.step, plain), (compiled(other, []), other)):
+        params = optimizer.param_groups[0]["params"]
+        for k in range(3):
+            set_gradients(params, k)
+            step()
+            if k == 0:
+                params.append(parameters([4], torch.float64)[0])
+    assert same_bits(snapshot(plain), snapshot(other))
+
+
 @pytest.mark.parametrize("kind", ["mpgd", "adamw"])
 def test_stochastic_rounding_leaves_the_graph(kind: str) -> None:
     plain, other = (
@@ -206,5 +238,5 @@ def test_compiled_by_inductor_the_noise_has_the_plain_bits() -> None:
 def test_the_operator_declares_what_it_changes() -> None:
     optimizer = make_optimizer("mpgd", parameters([24, (3, 4)]), noise=SHARED)
     params = optimizer.param_groups[0]["params"]
-    arguments = ([p.detach() for p in params], None, [0, 1], optimizer._number, 0)  # type: ignore[attr-defined]
-    torch.library.opcheck(displace_group, arguments, test_utils=("test_schema", "test_faketensor"))
+    arguments = ([p.detach() for p in params], [], [0, 0, 0, 1], optimizer._number)  # type: ignore[attr-defined]
+    torch.library.opcheck(displace_groups, arguments, test_utils=("test_schema", "test_faketensor"))

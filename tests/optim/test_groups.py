@@ -108,6 +108,104 @@ def test_a_group_added_later_shares_the_scalar_driver() -> None:
         assert ratios[0] != 1.0
 
 
+def ratios(optimizer: Any, params: list[nn.Parameter], steps: int) -> list[list[float]]:
+    """Return by what each step multiplies each parameter, a scalar."""
+    found = []
+    for _ in range(steps):
+        before = [p.item() for p in params]
+        for p in params:
+            p.grad = torch.zeros_like(p)
+        optimizer.step()
+        found.append([p.item() / x for p, x in zip(params, before, strict=True)])
+    return found
+
+
+def drop_the_first(optimizer: Any) -> None:
+    optimizer.param_groups[0]["params"].pop(0)
+
+
+def insert_another(optimizer: Any) -> None:
+    optimizer.param_groups[0]["params"].insert(0, parameters([3])[0])
+    optimizer.step()
+    optimizer.param_groups[0]["params"].pop(0)
+
+
+def lead_again(optimizer: Any) -> None:
+    first = optimizer.param_groups[0]["params"].pop(0)
+    run(optimizer, 2)
+    optimizer.param_groups[0]["params"].insert(0, first)
+
+
+def rest(optimizer: Any) -> None:
+    optimizer.param_groups[0]["lr"] = 0.0
+    run(optimizer, 30)
+    optimizer.param_groups[0]["lr"] = LOUD["lr"]
+
+
+def rest_together(optimizer: Any) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = 0.0
+    run(optimizer, 2)
+    for group in optimizer.param_groups:
+        group["lr"] = LOUD["lr"]
+
+
+def pop_and_add(optimizer: Any) -> None:
+    group = optimizer.param_groups.pop(0)
+    run(optimizer, 3)
+    optimizer.add_param_group(group)
+
+
+def pop_and_append(optimizer: Any) -> None:
+    group = optimizer.param_groups.pop(0)
+    run(optimizer, 3)
+    optimizer.param_groups.append(group)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize(
+    ("event", "steps"),
+    [
+        (drop_the_first, 0),
+        (insert_another, 1),
+        (lead_again, 2),
+        (rest, 30),
+        (rest_together, 0),
+        (pop_and_add, 3),
+        (pop_and_append, 3),
+    ],
+)
+def test_a_shared_driver_has_one_count_of_steps(event: Any, steps: int, symmetric: bool) -> None:
+    """Whoever stores it, its values are those of a run in which nothing happens."""
+
+    def make(params: list[nn.Parameter]) -> Any:
+        groups = [{"params": params[:2]}, {"params": params[2:]}]
+        return made("mpgd", groups, noise=SHARED, sigma=0.0, symmetric=symmetric)
+
+    params = [nn.Parameter(torch.ones((), dtype=torch.float64)) for _ in range(4)]
+    expected = [row[1] for row in ratios(make(params), params, 60 + steps)]
+    params = [nn.Parameter(torch.ones((), dtype=torch.float64)) for _ in range(4)]
+    optimizer = make(params)
+    assert [row[1] for row in ratios(optimizer, params, 20)] == pytest.approx(expected[:20])
+    event(optimizer)
+    found = ratios(optimizer, params, 40)
+    for own in (1, 2, 3):  # the first parameter may be in no group any more
+        assert [row[own] for row in found] == pytest.approx(expected[20 + steps :])
+    saved = optimizer.state_dict()["state"].values()
+    counts = [int(state["shared_step"]) for state in saved if "shared_step" in state]
+    assert counts == [60 + steps] * 2
+
+
+def test_groups_with_another_seed_have_another_shared_driver() -> None:
+    params = [nn.Parameter(torch.ones((), dtype=torch.float64)) for _ in range(2)]
+    groups = [{"params": [p], "seed": seed} for seed, p in enumerate(params)]
+    optimizer = made("mpgd", groups, noise=SHARED, sigma=0.0)
+    assert any(one != other for one, other in ratios(optimizer, params, 50))
+    optimizer.param_groups[0]["lr"] = 0.0
+    ratios(optimizer, params, 5)
+    assert [int(drivers(optimizer, k)["shared_step"]) for k in (0, 1)] == [50, 55]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_group_says_force_where_the_default_says_sigma_and_the_other_way_round(kind: str) -> None:
     groups = [{"params": [p]} for p in parameters([3, 3, 3])]

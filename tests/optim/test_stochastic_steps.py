@@ -82,6 +82,23 @@ def test_a_checkpoint_in_full_precision_goes_on_in_a_half_type(saved: torch.dtyp
     assert int(one["state"][1]["perturbation.step"]) == int(one["state"][1]["step"]) - 3
 
 
+@pytest.mark.parametrize("noise", [{}, {"sigma": 0.1}], ids=str)
+@pytest.mark.parametrize("foreach", [None, True])
+def test_at_a_learning_rate_of_0_each_step_rounds_the_moments_anew(
+    foreach: bool | None, noise: dict[str, float]
+) -> None:
+    """With one rounding again and again, the mean is 0.342 and not 1 - 0.999^600 = 0.451."""
+    p = nn.Parameter(torch.ones(20_000, dtype=BF16))
+    optimizer = AdamW([p], lr=0.0, foreach=foreach)
+    optimizer = perturb(optimizer, **noise) if noise else optimizer
+    optimizer = stochastic_rounding(optimizer, state_dtype=BF16)
+    p.grad = torch.ones_like(p)
+    for _ in range(600):
+        optimizer.step()
+    assert float(optimizer.state[p]["exp_avg_sq"].float().mean()) == pytest.approx(0.451, abs=2e-3)
+    assert torch.equal(p, torch.ones_like(p))
+
+
 @pytest.mark.parametrize("noise", [{}, {"sigma": 0.1, "mu": 0.1}], ids=str)
 @pytest.mark.parametrize("states", [None, BF16, torch.float16], ids=str)
 @pytest.mark.parametrize("kind", ["Adam", "AdamW, amsgrad"])

@@ -259,8 +259,7 @@ def step_adam(optimizer: Any, settings: Settings, params: list[Tensor], m: float
         if optimizer._rounding.free_gradients:
             for p in batch.ended:
                 p.grad = None
-    if scalars["lr"]:
-        optimizer.count_steps(params)
+    optimizer.count_steps(params)  # at lr 0 too: moments that are rounded again need a new key
 
 
 def _prepared(

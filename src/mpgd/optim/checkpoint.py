@@ -83,6 +83,9 @@ def show(optimizer: Any, stepped: bool) -> None:
                 if old is None or local(old).data_ptr() != local(x).data_ptr():
                     is_plain = type(x) is Tensor and not x.is_floating_point()
                     values[prefix + name] = x.as_subclass(Words) if is_plain else x
+            for name in (*SCALARS, "shared_step"):
+                if name not in optimizer._orbits[p]:  # another parameter has taken the driver over
+                    values.pop(prefix + name, None)
             optimizer._marks[id(p)] = p, values.get(prefix + "ordinal")
     optimizer._unshown = left
 

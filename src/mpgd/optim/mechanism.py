@@ -285,11 +285,12 @@ class Perturbed(ABC):
         Where gradients have a graph, it may differentiate them again, at the x they belong to.
         """
         waiting: list[tuple[Tensor, Tensor]] = []
-        for number, (group, each) in enumerate(zip(self.param_groups, settings, strict=True)):
-            params, eta = group["params"], float(group["lr"])
+        etas = [float(group["lr"]) for group in self.param_groups]
+        shared = next_shared(self, settings, etas)
+        for number, (each, eta, m) in enumerate(zip(settings, etas, shared, strict=True)):
+            params = self.param_groups[number]["params"]
             if not (each.is_perturbed and params and eta):  # at lr 0 the orbits wait
                 continue
-            m = next_shared(self._orbits[params[0]], each)
             gradients = [p.grad for p in params]
             if not any([g is not None and g.requires_grad for g in gradients]):
                 self._batches[number].step([g is not None for g in gradients], eta, m)

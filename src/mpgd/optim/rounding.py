@@ -134,10 +134,7 @@ def step(optimizer: Any, settings: list[Settings], *args: Any, **kwargs: Any) ->
                 UserWarning,
                 stacklevel=level_of_user(),
             )
-    shared: list[float | None] = [None] * len(groups)
-    for number, (group, each) in enumerate(zip(groups, settings, strict=True)):
-        if each.is_perturbed and group["params"] and float(group["lr"]):
-            shared[number] = next_shared(optimizer._orbits[group["params"][0]], each)
+    shared = next_shared(optimizer, settings, [float(group["lr"]) for group in groups])
     parts: list[Bucket] = [{number: group["params"] for number, group in enumerate(groups)}]
     if optimizer._is_separable:
         parts = buckets.make_buckets(optimizer, settings)
@@ -201,8 +198,9 @@ def _step_bucket(
                         optimizer._target(p, each, x) for p, x in zip(moved, parts, strict=True)
                     ]
                     displace(targets, each, eta, m)
-            if eta:
-                optimizer.count_steps(moved if each.is_perturbed else rounded)
+            # at lr 0 too: states that are rounded again need a new key
+            is_counted = each.is_perturbed and (eta or each.rounds)
+            optimizer.count_steps(moved if is_counted else rounded)
         closure = args[0] if args else None
         if closure is not None:
             closure.params = [p for group in optimizer.param_groups for p in group["params"]]

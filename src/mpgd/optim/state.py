@@ -19,7 +19,7 @@ bits: another ordinal, another order of the driver numbers (0 and 1, their twins
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Container, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -109,11 +109,11 @@ def ensure_states(groups: Groups, states: MutableMapping[Tensor, State]) -> None
     for _, state, settings, _ in pending:
         if settings.tables is not None and int(state.get("tables", -1)) != settings.tables:
             state["tables"] = int_scalar(settings.tables)
-    shared: list[State] = []
-    for group, settings in groups:
-        if settings.shared and group["params"]:
-            shared.append(states.setdefault(group["params"][0], {}))
-            _start_shared(shared[-1], settings, shared[:-1])
+    shared = [
+        (each, group["params"][0]) for group, each in groups if each.shared and group["params"]
+    ]
+    for settings, first in shared:
+        _start_shared(first, settings, states, {p for _, p in shared})
 
 
 def _pending(
@@ -198,19 +198,31 @@ def _start_batch(batch: Sequence[OrbitPart]) -> None:
         part.words.copy_(own)
 
 
-def _start_shared(state: State, settings: Settings, others: Sequence[State]) -> None:
+def _start_shared(
+    first: Tensor,
+    settings: Settings,
+    states: MutableMapping[Tensor, State],
+    firsts: Container[Tensor],
+) -> None:
     """Create the scalar driver of a group in its first parameter's state.
 
-    A group that joins later continues the orbit that the optimizer's other groups are on.
+    It is taken over from a parameter that is not the first one any more, or was taken out. A group
+    that joins later continues the orbit that the optimizer's other groups are on.
     """
-    noise = settings.noises[0]
-    firsts = {"shared_step": int_scalar(0)}
-    for name, number in settings.shared_orbits:
-        start = noise.init((), settings.seed, "cpu", tensor_id=SHARED, driver_id=number)
-        firsts[name] = start.word
-    for name, first in firsts.items():
-        known = [other[name].clone() for other in others if name in other]
-        state.setdefault(name, known[0] if known else first)
+    own, numbers = states.setdefault(first, {}), dict(settings.shared_orbits)
+    if "shared_step" not in own:
+        known = [(p in firsts, state) for p, state in states.items() if "shared_step" in state]
+        known.sort(key=lambda each: (-int(each[1]["shared_step"]), each[0]))
+        for is_first, state in known[:1]:
+            names = [name for name in ("shared_step", *numbers) if name in state]
+            own.update({name: state[name].clone() for name in names})
+            for name in () if is_first else ("shared_step", *SCALARS):
+                state.pop(name, None)
+    own.setdefault("shared_step", int_scalar(0))
+    for name, number in numbers.items():
+        if name not in own:
+            ids = {"tensor_id": SHARED, "driver_id": number}
+            own[name] = settings.noises[0].init((), settings.seed, "cpu", **ids).word
 
 
 @torch.inference_mode(False)  # as the states that are made

@@ -183,10 +183,36 @@ def _row(target: Target) -> Row | None:
     return Row(x.data_ptr(), m, n, twin_m, twin_n, x.numel(), offset, target.key, step=0)
 
 
-def next_shared(state: State, settings: Settings) -> float | None:
-    """Return the value of a group's shared multiplicative driver, if it has one, and advance it."""
-    if not settings.shared:
-        return None
+def next_shared(
+    optimizer: Any, settings: Sequence[Settings], etas: Sequence[float]
+) -> list[float | None]:
+    """Return the value of each group's shared multiplicative driver, if any, and advance it.
+
+    Groups of one seed, noise and window have one driver, which waits while all their lr are 0. Each
+    stores it. A group may have been away, so the copy that took the most steps counts.
+    """
+    firsts = [next(iter(group["params"]), None) for group in optimizer.param_groups]
+    numbers_of: dict[tuple[Any, ...], list[int]] = {}
+    for k, each in enumerate(settings):
+        if each.shared and firsts[k] is not None:
+            kind = each.seed, repr(each.noises[0]), each.twins, each.start, each.stop
+            numbers_of.setdefault(kind, []).append(k)
+    values: list[float | None] = [None] * len(settings)
+    for numbers in numbers_of.values():
+        if any([etas[k] for k in numbers]):
+            each = settings[numbers[0]]
+            copies = [optimizer._orbits[firsts[k]] for k in numbers]
+            latest = max(copies, key=lambda state: int(state["shared_step"]))
+            value = _advance_shared(latest, each)
+            for k, state in zip(numbers, copies, strict=True):
+                values[k] = value
+                for name in ("shared_step", *(name for name, _ in each.shared_orbits)):
+                    state[name].copy_(latest[name])
+    return values
+
+
+def _advance_shared(state: State, settings: Settings) -> float:
+    """Return the present value of a shared driver, and advance it."""
     step = int(state["shared_step"])
     state["shared_step"] += 1
     if not settings.is_active(step):

@@ -1,8 +1,8 @@
-"""The displacement of a group as one operator that `torch.compile` does not look into.
+"""The displacement of all groups as one operator that `torch.compile` does not look into.
 
 A compiler that took it apart would make a kernel of its own. That takes seconds, and it would fuse
-multiplications and additions, which changes bits. So a compiled step hands the parameters of a
-group to this operator, which does what the plain step does.
+multiplications and additions, which changes bits. So a compiled step hands the parameters to this
+operator, which does what the plain step does.
 
 Numbers are not arguments: the compiler would take them for constants and start again for every new
 one. The operator gets the number of the optimizer, reads its settings and learning rate when it
@@ -49,14 +49,23 @@ def step(optimizer: Any, closure: Callable[[], Any] | None) -> Any:
     if closure is not None:
         with torch.enable_grad():
             loss = closure()
+    xs: list[Tensor] = []
+    places: list[int] = []
+    is_perturbed = False
     for number, group in enumerate(groups):
         # the sizes are read only where there are no drivers: each new number is compiled anew
         has_drivers = any([p in optimizer._orbits for p in group["params"]])
         if has_drivers or any([group[prefix + name] for name in SIZES]):
-            places = [k for k, p in enumerate(group["params"]) if p.grad is not None]
-            xs = [local(group["params"][k]) for k in places]
-            lr = group["lr"] if isinstance(group["lr"], Tensor) else None
-            displace_group(xs, lr, places, optimizer._number, number)
+            is_perturbed = True
+            for place, p in enumerate(group["params"]):
+                if p.grad is not None:
+                    xs.append(local(p))
+                    places.extend((number, place))
+    if is_perturbed:
+        lrs = [group["lr"] for group in groups if isinstance(group["lr"], Tensor)]
+        # an operator that changes no tensor would be dropped, and a shared driver not advanced
+        xs = xs or [local(p) for group in groups for p in group["params"]]
+        displace_groups(xs, lrs, places, optimizer._number)
     hooked = optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks
     if optimizer._bare is not None and not hooked:
         type(optimizer)._bare(optimizer)
@@ -65,34 +74,39 @@ def step(optimizer: Any, closure: Callable[[], Any] | None) -> Any:
     return loss
 
 
-@torch.library.custom_op("mpgd::displace_group", mutates_args=("xs",), tags=_TAGS)
-def displace_group(
-    xs: list[Tensor], lr: Tensor | None, places: list[int], number: int, group_number: int
-) -> None:
+@torch.library.custom_op("mpgd::displace_groups", mutates_args=("xs",), tags=_TAGS)
+def displace_groups(xs: list[Tensor], lrs: list[Tensor], places: list[int], number: int) -> None:
     """Displace local parts of parameters and advance their drivers, step counts included.
 
     Args:
-        xs: the parts.
-        lr: the learning rate; None reads it from the group.
-        places: of the parameters in their group.
+        xs: the parts, of parameters that have a gradient; any others if none has.
+        lrs: the learning rates that are tensors, in the order of their groups.
+        places: of each part, the number of its group and its parameter's place in that.
         number: of the optimizer.
-        group_number: of the group.
     """
     optimizer: Any = OPTIMIZERS[number]
-    group = optimizer.param_groups[group_number]
-    settings = optimizer._cache.of(group_number, group)
-    eta = float(check_learning_rate(group["lr"] if lr is None else lr))
-    if optimizer._cache.has_changed:
+    groups, given = optimizer.param_groups, iter(lrs)
+    rates = [next(given) if isinstance(group["lr"], Tensor) else group["lr"] for group in groups]
+    settings = [optimizer._cache.of(k, group) for k, group in enumerate(groups)]
+    pairs = zip(rates, settings, strict=True)
+    etas = [float(check_learning_rate(lr)) if each.is_perturbed else 0.0 for lr, each in pairs]
+    moved: list[dict[Tensor, Tensor]] = [{} for _ in groups]
+    for x, k, place in zip(xs, places[::2], places[1::2], strict=False):
+        if etas[k]:
+            moved[k][groups[k]["params"][place]] = x
+    if optimizer._cache.has_changed or any(
+        p not in optimizer._orbits for own in moved for p in own
+    ):
         optimizer._fit()
-    if settings.is_perturbed and eta and xs:
-        params = [group["params"][place] for place in places]
-        check_orbits(xs, [optimizer._orbits[p] for p in params], settings)
-        m = next_shared(optimizer._orbits[group["params"][0]], settings)
-        pairs = zip(params, xs, strict=True)
-        displace([optimizer._target(p, settings, x) for p, x in pairs], settings, eta, m)
-        optimizer.count_steps(params)
+    for own, each in zip(moved, settings, strict=True):
+        check_orbits([*own.values()], [optimizer._orbits[p] for p in own], each)
+    shared = next_shared(optimizer, settings, etas)
+    for own, each, eta, m in zip(moved, settings, etas, shared, strict=True):
+        if own:
+            displace([optimizer._target(p, each, x) for p, x in own.items()], each, eta, m)
+            optimizer.count_steps([*own])
 
 
-@displace_group.register_fake
+@displace_groups.register_fake
 def _(*_: Any) -> None:
     return None
