@@ -40,7 +40,6 @@ else:
     # The first two need no torch, so their names are found before a folder that loads it.
     _FOLDERS = ("maps", "stable", "noise", "optim", "limits", "curvature", "theory")
     _MOVED = {  # names that were here before: the folder that has them now
-        "CurvatureTracker": "curvature",
         "NoiseState": "noise",
         "PerturbationSize": "optim",
         "PerturbationWarning": "optim",

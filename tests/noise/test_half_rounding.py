@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from mpgd.noise.counter_hash import flat_index, hash_elements
-from mpgd.noise.half_rounding import rounded, salt_of
+from mpgd.noise.half_rounding import round_part, rounded, salt_of
 from mpgd.optim import stochastic_round
-from mpgd.optim.rounding import round_part
 from tests.optim.workers import same_bits
 
 HALVES = [torch.bfloat16, torch.float16]

@@ -14,8 +14,9 @@ import pytest
 import torch
 from torch import nn
 
-from mpgd import ChaoticNoise, GaussianNoise, perturb
+from mpgd import MPGD, ChaoticNoise, GaussianNoise, perturb
 from tests.optim.checkpoints import KINDS, VARIANTS, drivers_state, made, prefix_of, reloaded
+from tests.optim.descents import flat, parameters
 from tests.optim.workers import SETTINGS, run, same_bits, set_gradients, small_net, snapshot, train
 
 PLAIN: dict[str, Any] = {
@@ -241,3 +242,19 @@ def test_a_state_that_was_written_from_outside_goes_on(tmp_path: Path) -> None:
         set_gradients(optimizer.param_groups[0]["params"], 3)
         optimizer.step()
     assert same_bits(snapshot(one), snapshot(two))
+
+
+def test_mpgd_and_perturbed_sgd_load_each_others_checkpoints() -> None:
+    """They are one algorithm; only the prefix of the entries differs."""
+    makers: list[Any] = [
+        lambda params: MPGD(params, lr=0.1, sigma=0.1, momentum=0.9),
+        lambda params: perturb(torch.optim.SGD(params, lr=0.1, momentum=0.9), sigma=0.1),
+    ]
+    for make, make_other in (makers, makers[::-1]):
+        one = make(parameters([5, 3]))
+        run(one, 3)
+        other = make_other([nn.Parameter(p.detach().clone()) for p in flat(one)])
+        other.load_state_dict(deepcopy(one.state_dict()))  # torch shares buffers otherwise
+        for optimizer in (one, other):
+            run(optimizer, 2, first=3)
+        assert same_bits(flat(one), flat(other))

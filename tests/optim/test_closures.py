@@ -184,6 +184,24 @@ def test_a_gradient_is_never_that_of_another_point(move: Any) -> None:
     assert not same_bits(x, start)
 
 
+def test_a_nan_is_no_change() -> None:
+    [p] = parameters([100])
+    with torch.no_grad():
+        p[0] = torch.nan
+    calls: list[int] = []
+    optimizer = perturb(torch.optim.SGD([p], lr=0.1), **NOISE)
+
+    def closure() -> Tensor:
+        calls.append(1)
+        optimizer.zero_grad()
+        loss = p.pow(3).nansum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    assert len(calls) == 1
+
+
 def test_a_closure_that_fails_leaves_everything_as_it_was() -> None:
     optimizer = made("adamw", parameters([5, 3]))
     run(optimizer, 2)

@@ -60,3 +60,9 @@ def test_an_overlap_that_comes_later_is_seen() -> None:
             params[1].data = base
         ends.append(bits(base))
     assert torch.equal(*ends)
+
+
+def test_a_parameter_whose_elements_share_memory_is_refused() -> None:
+    p = nn.Parameter(torch.ones(3, 1).expand(3, 4))
+    with pytest.raises(ValueError, match=r"must own its memory .* expanded.*\(3, 4\)"):
+        made("mpgd", [p])

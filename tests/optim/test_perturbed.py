@@ -82,7 +82,16 @@ def test_the_class_of_an_object_is_changed_whatever_its_bases(kind: Any) -> None
     run(optimizer, 1)
 
 
-@pytest.mark.parametrize("kind", [perturbed(AdamW), perturbed(WithBeta), Inheriting, mpgd.MPGD])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        perturbed(AdamW),
+        perturbed(torch.optim.Adafactor),
+        perturbed(WithBeta),
+        Inheriting,
+        mpgd.MPGD,
+    ],
+)
 def test_classes_and_their_objects_are_pickled_and_copied(kind: Any) -> None:
     assert pickle.loads(pickle.dumps(kind)) is kind
     assert pickle.loads(pickle.dumps(partial(kind, lr=0.1))).func is kind

@@ -53,6 +53,22 @@ def test_norm_layers_and_biases_do_not_set_the_unit_of_the_recipe() -> None:
     assert perturbation_sizes(optimizer, steps=STEPS)[0].relative == pytest.approx(0.2)
 
 
+def test_a_group_of_biases_has_the_matrices_of_all_groups_as_its_unit() -> None:
+    """Biases may be zeros; they are then pushed as far as the rest."""
+    linear = nn.Linear(64, 32)
+    nn.init.zeros_(linear.bias)
+    groups = [{"params": [linear.weight]}, {"params": [linear.bias]}]
+    optimizer = perturb(torch.optim.SGD(groups, lr=0.1), **RECIPE)
+    first, second = (group["perturbation.force"] for group in optimizer.param_groups)
+    assert first == second > 0
+    assert [s.relative for s in perturbation_sizes(optimizer, STEPS)] == pytest.approx([0.2, 0.2])
+
+
+def test_a_start_behind_the_recipes_stop_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"start must lie before stop, which is 75 .* start=80"):
+        perturb(make_optimizer(), **RECIPE, start=80)
+
+
 def test_vectors_alone_are_their_own_unit() -> None:
     norm = nn.LayerNorm(8)
     optimizer = perturb(torch.optim.SGD([norm.weight], lr=0.1), **RECIPE)

@@ -12,6 +12,7 @@ from torch import Tensor, nn, optim
 from torch.optim import SGD, AdamW, Optimizer
 
 from mpgd import ChaoticNoise, perturb, stochastic_rounding
+from mpgd.noise import half_rounding
 from mpgd.noise.engines import cpu
 from mpgd.optim import buckets, step_in_backward, stochastic_round
 from mpgd.sharding import note_offset
@@ -100,7 +101,7 @@ def test_at_a_learning_rate_of_0_each_step_rounds_the_moments_anew(
 
 
 @pytest.mark.parametrize("noise", [{}, {"sigma": 0.1, "mu": 0.1}], ids=str)
-@pytest.mark.parametrize("states", [None, BF16, torch.float16], ids=str)
+@pytest.mark.parametrize("states", [None, BF16], ids=str)
 @pytest.mark.parametrize("kind", ["Adam", "AdamW, amsgrad"])
 def test_adams_bits_depend_neither_on_pieces_nor_on_parts(
     kind: str, states: torch.dtype | None, noise: dict[str, float], monkeypatch: pytest.MonkeyPatch
@@ -204,7 +205,7 @@ def test_strides_do_not_matter_and_take_the_kernel(
     kind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Parameters, gradients or both; the reference, which is slow, is not called."""
-    monkeypatch.setattr(buckets, "hash_elements", None)
+    monkeypatch.setattr(half_rounding, "hash_elements", None)
     x = torch.linspace(-1, 1, 600).view(20, 30).bfloat16()
     ends = []
     for which in range(4):
@@ -275,7 +276,7 @@ def test_a_copy_keeps_the_states_dtype(duplicate: Any) -> None:
 # Checkpoints of other dtypes --------------------------------------------------
 
 
-@pytest.mark.parametrize("states", [None, BF16, torch.float16], ids=str)
+@pytest.mark.parametrize("states", [None, BF16], ids=str)
 @pytest.mark.parametrize("foreach", [None, True])
 def test_a_plain_float32_checkpoint_goes_on_in_a_bfloat16_model(
     states: torch.dtype | None, foreach: bool | None
@@ -519,8 +520,8 @@ def test_gradients_are_freed_where_that_is_allowed() -> None:
 
 def test_what_cannot_be_is_refused() -> None:
     plain = AdamW(parameters([3], BF16), lr=0.1)
-    with pytest.raises(ValueError, match=r"state_dtype must be torch.bfloat16, .* got torch.int8"):
-        stochastic_rounding(plain, state_dtype=torch.int8)
+    with pytest.raises(ValueError, match="small squares of gradients, got torch.float16"):
+        stochastic_rounding(plain, state_dtype=torch.float16)
     assert type(plain) is AdamW
     with pytest.raises(TypeError, match="optimizer must be perturbed or rounded"):
         step_in_backward(plain)

@@ -44,6 +44,32 @@ def test_inverted_characteristic_function_at_random_points() -> None:
         assert oracle.tail_and_density(*rows[k, :3].tolist()) == tuple(rows[k, 3:])
 
 
+def tail_and_density_by_series(x: float, alpha: float, beta: float) -> tuple[float, float]:
+    """Return P(X > x) and f(x) in S1 for alpha < 1 and x > 0: the series converges there."""
+    with mp.workdps(60):
+        a, y = mp.mpf(alpha), mp.mpf(x)
+        c = 1 - 1j * mp.mpf(beta) * mp.tan(mp.pi * a / 2)
+        tail, density = mp.mpf(0), mp.mpf(0)
+        for k in range(1, 400):
+            term = (-c) ** k / mp.factorial(k) * mp.gamma(a * k + 1) * mp.mpc(0, 1) ** (-a * k - 1)
+            density += mp.re(term * y ** (-a * k - 1))
+            tail += mp.re(term * y ** (-a * k) / (a * k))
+        return float(tail / mp.pi), float(density / mp.pi)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "beta", "x"),
+    [
+        *[(0.02, 0.3, 1e-6), (0.02, -0.3, 5.0), (0.03, -0.2, 1e-30), (0.04, 1.0, 0.5)],
+        *[(0.05, -0.5, 1e10), (0.06, 0.2, 1e60), (0.08, 0.0, 1e-3), (0.1, -0.9, 1e-5)],
+    ],
+)
+def test_indices_below_a_tenth(alpha: float, beta: float, x: float) -> None:
+    law = StableLaw(alpha, beta)
+    expected = tail_and_density_by_series(x, alpha, beta)
+    assert (float(law.sf(x)), float(law.pdf(x))) == pytest.approx(expected, rel=1e-12)
+
+
 def density_by_quadrature(x: float, alpha: float, beta: float) -> float:
     """Return f(x) in S0 by mpmath's quadrature along the real line."""
     with mp.workdps(20):

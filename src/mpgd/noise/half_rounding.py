@@ -18,12 +18,23 @@ folded to 32 bits and mixed once more with a number made of the state's name.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
 
-from mpgd.noise.counter_hash import stream_number, upper_bits, upper_half
+from mpgd.noise.counter_hash import (
+    hash_elements,
+    make_key,
+    step_key,
+    stream_number,
+    upper_bits,
+    upper_half,
+)
+from mpgd.noise.engines import kernel_for
+from mpgd.noise.engines.cpu import RoundingJob, Slot
+from mpgd.parameters import check_integer, check_seed
+from mpgd.sharding import Place, like, local, place_of
 
 DRIVER: Final = 4  # drivers 0 to 3 are the noises and their twins
 RANDOM_BITS: Final = 31
@@ -81,3 +92,88 @@ def _float16(a: Tensor, r: Tensor) -> Tensor:
     cut = cut.clamp(max=RANDOM_BITS)
     k = (torch.where(is_normal, a, small) + (r >> (RANDOM_BITS - cut))) >> cut
     return torch.where(is_normal, k - EXPONENT_SHIFT, k)
+
+
+# Tensors, by the kernel where it takes them ------------------------------------------------------
+
+
+class RoundedRow(NamedTuple):
+    """A part of a parameter, and of its states, to be rounded."""
+
+    slots: list[Slot]  # all of one size
+    place: Place  # that of the parameter
+    key: int  # of its rounding in this step
+    first: int = 0  # element of the local part
+
+
+def rounding_job(rows: list[RoundedRow]) -> RoundingJob | None:
+    """Return some rows as the CPU's kernel takes them; None if it cannot take one."""
+    made: list[tuple[list[Slot], int, int]] = []
+    for slots, place, key, first in rows:
+        if place.offset is None or kernel_for(None, slots[0].x.device) != "cpu":
+            return None
+        if not all([s.x.is_contiguous() and s.out.is_contiguous() for s in slots]):
+            return None
+        made.append((slots, key, place.offset + first))
+    return RoundingJob(made)
+
+
+def round_all(rows: list[RoundedRow]) -> None:
+    """Round parts of parameters and of their states."""
+    job = rounding_job(rows)
+    if job is not None:
+        job.run()
+        return
+    for slots, place, key, first in rows:
+        flat = [
+            Slot(x.contiguous(), torch.empty_like(out, memory_format=torch.contiguous_format), s)
+            for x, out, s in slots
+        ]
+        job = rounding_job([RoundedRow(flat, place, key, first)])
+        if job is not None:
+            job.run()
+        else:
+            index = place.part_index(flat[0].x.device, slice(first, first + flat[0].x.numel()))
+            h = hash_elements(index, key)
+            for x, out, salt in flat:
+                out.view(-1).copy_(rounded(x.view(-1), h, out.dtype, salt))
+        for s, result in zip(slots, flat, strict=True):
+            s.out.copy_(result.out)
+
+
+def stochastic_round(
+    x: Tensor, dtype: torch.dtype, *, seed: int, step: int, stream: int = 0
+) -> Tensor:
+    """Return ``x`` in a half type, each element rounded stochastically, without bias.
+
+    The chance is a function of (seed, stream, element, step) alone. So the result does not depend
+    on the device, the number of threads, or how a DTensor is sharded.
+
+    Args:
+        x: of dtype float32, any shape; a DTensor too.
+        dtype: ``torch.bfloat16`` or ``torch.float16``.
+        seed: of the chance.
+        step: the number of the step; another one gives independent chances.
+        stream: tells tensors apart that are rounded at the same step.
+
+    Examples:
+        >>> x = torch.full((100_000,), 1.001)  # its neighbours are 1 and 1.0078125
+        >>> y = stochastic_round(x, torch.bfloat16, seed=0, step=0)
+        >>> sorted(set(y.tolist())), round(float(y.float().mean()), 3)
+        ([1.0, 1.0078125], 1.001)
+    """
+    if x.dtype != torch.float32:
+        raise TypeError(f"x must be a float32 tensor, got {x.dtype}; convert it by x.float()")
+    if not is_half(dtype):
+        raise ValueError(f"dtype must be torch.bfloat16 or torch.float16, got {dtype}")
+    stream, step = check_integer("stream", stream, 0), check_integer("step", step, 0)
+    key = step_key(make_key(check_seed(seed), stream, DRIVER), step)
+    return like(x, round_part(x, dtype, key))
+
+
+def round_part(x: Tensor, dtype: torch.dtype, key: int) -> Tensor:
+    """Return the local part of a float32 tensor in a half type, given the key of the step."""
+    part = local(x).detach().resolve_neg()
+    out = torch.empty(part.shape, dtype=dtype, device=part.device)
+    round_all([RoundedRow([Slot(part, out)], place_of(x), key)])
+    return out

@@ -12,6 +12,7 @@ diagnostics     how large a perturbation is, warnings, the recipe
 full_batch      gradients of a whole data set
 """
 
+from mpgd.noise.half_rounding import stochastic_round as stochastic_round
 from mpgd.optim.diagnostics import PerturbationSize as PerturbationSize
 from mpgd.optim.diagnostics import PerturbationWarning as PerturbationWarning
 from mpgd.optim.diagnostics import perturbation_sizes as perturbation_sizes
@@ -24,7 +25,6 @@ from mpgd.optim.perturbed import perturb as perturb
 from mpgd.optim.perturbed import perturbed as perturbed
 from mpgd.optim.perturbed import step_in_backward as step_in_backward
 from mpgd.optim.perturbed import stochastic_rounding as stochastic_rounding
-from mpgd.optim.rounding import stochastic_round as stochastic_round
 
 
 def __getattr__(name: str) -> object:

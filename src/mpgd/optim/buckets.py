@@ -17,16 +17,14 @@ import sys
 import warnings
 from collections.abc import Callable
 from itertools import compress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
 
-from mpgd.noise import half_rounding
-from mpgd.noise.counter_hash import extend_key, hash_elements, step_key
-from mpgd.noise.engines import kernel_for
+from mpgd.noise.counter_hash import extend_key, step_key
 from mpgd.noise.engines.cpu import RoundingJob, Slot
-from mpgd.noise.half_rounding import is_half, salt_of
+from mpgd.noise.half_rounding import DRIVER, RoundedRow, is_half, round_all, rounding_job, salt_of
 from mpgd.optim.displacement import displace
 from mpgd.optim.settings import Settings
 from mpgd.sharding import Place, is_sharded, local, place_of
@@ -134,57 +132,10 @@ def return_memory() -> None:
         library.malloc_trim(0)
 
 
-# Rounding --------------------------------------------------------------------------------------
-
-
-class RoundedRow(NamedTuple):
-    """A part of a parameter, and of its states, to be rounded."""
-
-    slots: list[Slot]  # all of one size
-    place: Place  # that of the parameter
-    key: int  # of its rounding in this step
-    first: int = 0  # element of the local part
-
-
 def rounding_key(optimizer: Any, p: Tensor, settings: Settings) -> int:
     """Return the key of a parameter's rounding in this step."""
-    own = extend_key(optimizer._key_of(p, settings), half_rounding.DRIVER)
+    own = extend_key(optimizer._key_of(p, settings), DRIVER)
     return step_key(own, int(optimizer._orbits[p]["step"]))
-
-
-def rounding_job(rows: list[RoundedRow]) -> RoundingJob | None:
-    """Return some rows as the CPU's kernel takes them; None if it cannot take one."""
-    made: list[tuple[list[Slot], int, int]] = []
-    for slots, place, key, first in rows:
-        if place.offset is None or kernel_for(None, slots[0].x.device) != "cpu":
-            return None
-        if not all([s.x.is_contiguous() and s.out.is_contiguous() for s in slots]):
-            return None
-        made.append((slots, key, place.offset + first))
-    return RoundingJob(made)
-
-
-def round_all(rows: list[RoundedRow]) -> None:
-    """Round parts of parameters and of their states."""
-    job = rounding_job(rows)
-    if job is not None:
-        job.run()
-        return
-    for slots, place, key, first in rows:
-        flat = [
-            Slot(x.contiguous(), torch.empty_like(out, memory_format=torch.contiguous_format), s)
-            for x, out, s in slots
-        ]
-        job = rounding_job([RoundedRow(flat, place, key, first)])
-        if job is not None:
-            job.run()
-        else:
-            index = place.part_index(flat[0].x.device, slice(first, first + flat[0].x.numel()))
-            h = hash_elements(index, key)
-            for x, out, salt in flat:
-                out.view(-1).copy_(half_rounding.rounded(x.view(-1), h, out.dtype, salt))
-        for s, result in zip(slots, flat, strict=True):
-            s.out.copy_(result.out)
 
 
 # Adam, piece by piece --------------------------------------------------------------------------

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from mpgd.optim import rounding, state
-from mpgd.optim.settings import NAMES, ORBITS, Settings, check_keywords, make_settings, pair
+from mpgd.optim.settings import NAMES, ORBITS, PREFIX, Settings, check_keywords, make_settings, pair
 from mpgd.optim.state import ELEMENTS, ENTRIES, SCALARS, STEPS, State, exact_copies
 from mpgd.sharding import local
 
@@ -254,6 +254,10 @@ def split(saved: Mapping[str, Any], prefix: str) -> tuple[dict[str, Any], dict[s
         as_mapping(group, f"param_groups[{k}] of the state", "params")
         for k, group in enumerate(saved["param_groups"])
     ]
+    other = "" if prefix else PREFIX  # MPGD and perturb(SGD) load each other's
+    if not any(prefix + name in group for group in groups for name in NAMES):
+        is_other = all(other + name in group for group in groups for name in NAMES)
+        prefix = other if is_other else prefix
     keywords = {prefix + name: name for name in NAMES}
     entries = {prefix + name: name for name in ENTRIES}
     plain_groups = [{k: v for k, v in group.items() if k not in keywords} for group in groups]

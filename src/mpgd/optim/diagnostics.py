@@ -128,13 +128,15 @@ def root_mean_square(tensors: Iterable[Tensor]) -> float:
     return math.sqrt(total / count) if count else 0.0
 
 
-def size_of_weights(params: Iterable[Tensor]) -> float:
-    """Return the root mean square of the matrices and kernels, or of all where there are none.
+def size_of_weights(group: Mapping[str, Any], groups: Iterable[Mapping[str, Any]]) -> float:
+    """Return the root mean square of a group's matrices and kernels, else of all groups' matrices.
 
-    Norm layers start at 1 and biases at 0: neither says how large weights are.
+    Norm layers start at 1 and biases at 0: neither says how large weights are. They count only in
+    an optimizer that has nothing else.
     """
-    every = list(params)
-    return root_mean_square([p for p in every if p.dim() >= 2] or every)
+    every = (p for each in groups for p in each["params"] if p.dim() >= 2)
+    own = root_mean_square(p for p in group["params"] if p.dim() >= 2)
+    return own or root_mean_square(every) or root_mean_square(group["params"])
 
 
 def warn_if_silent(groups: Sequence[Mapping[str, Any]], prefix: str) -> None:
@@ -172,14 +174,15 @@ def warn_if_large(
 ) -> None:
     """Warn of the first group whose perturbation exceeds its weights' root mean square.
 
-    A group of zeros is not compared with. In groups with the numbers ``recipe`` a strength has set
+    Zeros are not compared with. In groups with the numbers ``recipe`` a strength has set
     the force.
     """
+    parts = [local(p) for group in groups for p in group["params"]]
+    # a meta or fake tensor has no numbers to look at
+    are_real = all(type(x) in (Tensor, nn.Parameter) and not x.is_meta for x in parts)
     for number, (group, each) in enumerate(zip(groups, settings, strict=True)):
-        eta, parts = float(group["lr"]), [local(p) for p in group["params"]]
-        # a meta or fake tensor has no numbers to look at
-        are_real = all(type(x) in (Tensor, nn.Parameter) and not x.is_meta for x in parts)
-        weights = size_of_weights(parts) if each.is_perturbed and eta and are_real else 0.0
+        eta = float(group["lr"])
+        weights = size_of_weights(group, groups) if each.is_perturbed and eta and are_real else 0.0
         if not 0.0 < weights < math.inf:
             continue
         share, push = accumulated(each, eta, WATCHED_STEPS)
@@ -222,8 +225,8 @@ class PerturbationSize:
         accumulated: what the additive push comes to over the steps that were asked for: its root
             mean square times steps^gamma (steps^(1/2) for Gaussian noise, and beyond ``longest``).
         relative: accumulated, over the root mean square of the group's weights, plus the same of
-            the multiplicative push, which is relative already. None if all weights are 0. Biases
-            and norms count only in a group that has nothing else.
+            the multiplicative push, which is relative already. None if all weights are 0. A group
+            of biases and norms has the matrices of all groups as its unit, if there are any.
         reach: force over the root mean square of the group's gradients: below 1 a phase cannot
             climb a slope as steep as the present one. None without gradients or phases, and around
             an optimizer other than SGD.
@@ -279,7 +282,7 @@ def perturbation_sizes(optimizer: Optimizer, steps: int | None = None) -> list[P
             size = replace(size, reach=force / slope)
         if steps is not None:
             share, total = accumulated(settings, eta, steps)
-            weights = size_of_weights(group["params"])
+            weights = size_of_weights(group, optimizer.param_groups)
             relative = share + total / weights if weights else None
             size = replace(size, accumulated=total, relative=relative)
         sizes.append(size)
@@ -324,7 +327,13 @@ def resolve_strength(
             continue
         own = {n: group.get(prefix + n, getattr(keywords, n)) for n in NAMES}
         if own["stop"] is None:
-            own["stop"] = max(own["start"], round(STOP * steps))
+            own["stop"] = round(STOP * steps)
+        start = check_integer("start", own["start"], 0)
+        if start >= check_integer("stop", own["stop"], 0):
+            raise ValueError(
+                f"start must lie before stop, which is {own['stop']} ({STOP} of the steps by "
+                f"default), got start={start}"
+            )
         check_noise(own)
         noise = make_noises(own)[1]
         if not isinstance(noise, PhasedNoise):
@@ -334,7 +343,7 @@ def resolve_strength(
             )
         eta = max(float(group[name]) for name in LEARNING_RATES if name in group)
         _, push = accumulated(make_settings(own | {"force": 1.0}), eta, steps)
-        weights = size_of_weights(group["params"])
+        weights = size_of_weights(group, groups)
         if strength and not (push and weights):
             raise ValueError(
                 "strength compares the noise with the weights at this lr, got "

@@ -73,7 +73,8 @@ class EvaluatedClosure:
         versions: list[Any] = [(p._version, p.data_ptr()) for p in self.params]
         versions += [(id(p.grad), getattr(p.grad, "_version", None)) for p in self.params]
         parts = [local(p).detach().reshape(-1) for p in self.params]
-        return versions, [x[:: 1 + x.numel() // SAMPLES].clone() for x in parts]
+        # as bits: a NaN equals itself
+        return versions, [x[:: 1 + x.numel() // SAMPLES].clone().view(torch.uint8) for x in parts]
 
     def __call__(self) -> Any:
         """Return the loss."""
@@ -155,7 +156,7 @@ class Perturbed(ABC):
                     f"{flag} must be False in a perturbed optimizer: a step happens in place, "
                     "outside autograd, and a captured graph would repeat the noise of one step"
                 )
-        mine = [str(n).removeprefix(PREFIX) for n in group if str(n).startswith(PREFIX)]
+        mine = [n.removeprefix(PREFIX) for n in map(str, group) if n.startswith(PREFIX)]
         refuse_unknown(mine, NAMES, PREFIX)
         own = {n: group[self._prefix + n] for n in NAMES if self._prefix + n in group}
         plain = check_keywords(overridden(vars(self._keywords), own))

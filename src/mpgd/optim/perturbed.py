@@ -83,7 +83,7 @@ def perturbed(inner: type[Optimizer], /) -> Any:
     for name in (*mine, "perturbation"):
         listed.append(parameter(name, parameter.KEYWORD_ONLY, default=defaults[name]))
     start.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
-    is_torchs = inner.__module__.startswith("torch.optim.")
+    is_torchs = f"{inner.__module__}.".startswith("torch.optim.")  # Adafactor's is torch.optim
     place = "" if is_torchs else "@" + inner.__module__
     where = f"{CLASS_PREFIX}{inner.__qualname__}{place}".replace(".", "/")  # what pickles look up
     members: dict[str, Any] = {
@@ -206,8 +206,8 @@ def stochastic_rounding(
 
     Args:
         optimizer: any torch optimizer; one that is perturbed keeps its noise and its seed.
-        state_dtype: ``torch.bfloat16`` or ``torch.float16`` keeps states of a parameter's shape,
-            such as AdamW's moments, in that type, rounded stochastically too. None: in float32.
+        state_dtype: ``torch.bfloat16`` keeps states of a parameter's shape, such as AdamW's
+            moments, in that type, rounded stochastically too. None: in float32.
         seed: of the chance: a number, or (number, name).
         free_gradients: set a gradient to None as soon as its step is taken.
 
@@ -219,9 +219,10 @@ def stochastic_rounding(
         >>> optimizer.state[model.weight]["exp_avg"].dtype
         torch.float32
     """
-    if state_dtype is not None and not is_half(state_dtype):
+    if state_dtype not in (None, torch.bfloat16):
         raise ValueError(
-            f"state_dtype must be torch.bfloat16, torch.float16 or None, got {state_dtype}"
+            "state_dtype must be torch.bfloat16 or None, as float16 loses small squares of "
+            f"gradients, got {state_dtype}"
         )
     if not isinstance(optimizer, Perturbed):
         perturb(optimizer, rounding="stochastic", seed=seed)
@@ -248,7 +249,8 @@ def step_in_backward(optimizer: Any) -> list[Any]:
     """Let each parameter take its step in the backward pass, and free its gradient at once.
 
     So the gradients of a model are never there together. There is no call of ``step``, one backward
-    pass is one step, and nothing can clip or accumulate gradients.
+    pass is one step, and nothing can clip or accumulate gradients. Torch copies no hooks: call this
+    again for a deep copy of the model and the optimizer, which otherwise takes no step.
 
     Args:
         optimizer: one of torch's own, after `mpgd.stochastic_rounding` or `mpgd.perturb`.

@@ -1,4 +1,4 @@
-"""Stochastic rounding: of one tensor, and of the half parameters of an optimizer.
+"""Stochastic rounding of the half parameters of an optimizer.
 
 The inner step works on float32 stand-ins of one bucket of parameters at a time, which are rounded
 into them and let go. The states stay in float32, or are rounded to ``state_dtype`` too. See
@@ -15,58 +15,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from mpgd.noise.counter_hash import make_key, step_key
 from mpgd.noise.engines.cpu import Slot
-from mpgd.noise.half_rounding import DRIVER, is_half, salt_of
+from mpgd.noise.half_rounding import RoundedRow, is_half, round_all, salt_of
 from mpgd.optim import buckets
-from mpgd.optim.buckets import Bucket, RoundedRow, Workspace
+from mpgd.optim.buckets import Bucket, Workspace
 from mpgd.optim.diagnostics import level_of_user
 from mpgd.optim.displacement import displace, next_shared
 from mpgd.optim.settings import Settings
 from mpgd.optim.state import ENTRIES
-from mpgd.parameters import check_integer, check_seed
-from mpgd.sharding import are_overlapping, like, local, place_of
-
-
-def stochastic_round(
-    x: Tensor, dtype: torch.dtype, *, seed: int, step: int, stream: int = 0
-) -> Tensor:
-    """Return ``x`` in a half type, each element rounded stochastically, without bias.
-
-    The chance is a function of (seed, stream, element, step) alone. So the result does not depend
-    on the device, the number of threads, or how a DTensor is sharded.
-
-    Args:
-        x: of dtype float32, any shape; a DTensor too.
-        dtype: ``torch.bfloat16`` or ``torch.float16``.
-        seed: of the chance.
-        step: the number of the step; another one gives independent chances.
-        stream: tells tensors apart that are rounded at the same step.
-
-    Examples:
-        >>> x = torch.full((100_000,), 1.001)  # its neighbours are 1 and 1.0078125
-        >>> y = stochastic_round(x, torch.bfloat16, seed=0, step=0)
-        >>> sorted(set(y.tolist())), round(float(y.float().mean()), 3)
-        ([1.0, 1.0078125], 1.001)
-    """
-    if x.dtype != torch.float32:
-        raise TypeError(f"x must be a float32 tensor, got {x.dtype}; convert it by x.float()")
-    if not is_half(dtype):
-        raise ValueError(f"dtype must be torch.bfloat16 or torch.float16, got {dtype}")
-    stream, step = check_integer("stream", stream, 0), check_integer("step", step, 0)
-    key = step_key(make_key(check_seed(seed), stream, DRIVER), step)
-    return like(x, round_part(x, dtype, key))
-
-
-def round_part(x: Tensor, dtype: torch.dtype, key: int) -> Tensor:
-    """Return the local part of a float32 tensor in a half type, given the key of the step."""
-    part = local(x).detach().resolve_neg()
-    out = torch.empty(part.shape, dtype=dtype, device=part.device)
-    buckets.round_all([RoundedRow([Slot(part, out)], place_of(x), key)])
-    return out
-
-
-# Half parameters of an optimizer -----------------------------------------------------------------
+from mpgd.sharding import are_overlapping, local, place_of
 
 
 class Rounding(NamedTuple):
@@ -259,7 +216,7 @@ def _finish(optimizer: Any, stand_ins: list[StandIn], is_taken: bool) -> None:
             slots += _narrowed(optimizer, p, halves)
         if slots:
             rows.append(RoundedRow(slots, place_of(p), key))
-    buckets.round_all(rows)
+    round_all(rows)
     if is_taken:
         torch.autograd.graph.increment_version([s.p for s in stand_ins])
     made = sum(s.out.numel() for row in rows for s in row.slots if s.salt)

@@ -254,7 +254,9 @@ def refuse_unknown(
             close = difflib.get_close_matches(name, known, n=1)
             every = ", ".join(prefix + each for each in known)
             hint = f"did you mean {prefix + close[0]!r}?" if close else f"it has {every}"
-            if name in {field.name for field in fields(ChaoticNoise)}:
+            if name in RECIPE:
+                hint = f"it is an argument of the optimizer: perturb(..., {name}=...), MPGD(...)"
+            elif name in {field.name for field in fields(ChaoticNoise)}:
                 hint = f"it belongs to the noise, {prefix}noise=ChaoticNoise(0.6, {name}=...)"
             raise TypeError(f"{what} has no keyword {prefix + name!r}; {hint}")
 

@@ -97,10 +97,12 @@ def ensure_states(groups: Groups, states: MutableMapping[Tensor, State]) -> None
     pending = list(_pending(groups, states))
     for p, _, settings, _ in pending:
         kernel_for(settings.engine, p.device)  # refuses one that does not run
-        if p.is_conj() or p.is_neg():
+        is_expanded = any(n > 1 and not s for n, s in zip(p.shape, p.stride(), strict=True))
+        if p.is_conj() or p.is_neg() or is_expanded:
             raise ValueError(
-                "a parameter must own its memory to be updated in place, got a lazily conjugated "
-                f"or negated view of shape {tuple(p.shape)}; resolve_conj() or resolve_neg() it"
+                "a parameter must own its memory to be updated in place, got an expanded, lazily "
+                f"conjugated or negated view of shape {tuple(p.shape)} and strides {p.stride()}; "
+                "use contiguous(), resolve_conj() or resolve_neg()"
             )
     for _, state, _, ordinal in pending:
         state.setdefault("step", int_scalar(0))
@@ -221,8 +223,8 @@ def _start_shared(
     own.setdefault("shared_step", int_scalar(0))
     for name, number in numbers.items():
         if name not in own:
-            ids = {"tensor_id": SHARED, "driver_id": number}
-            own[name] = settings.noises[0].init((), settings.seed, "cpu", **ids).word
+            noise, seed = settings.noises[0], settings.seed
+            own[name] = noise.init((), seed, "cpu", tensor_id=SHARED, driver_id=number).word
 
 
 @torch.inference_mode(False)  # as the states that are made

@@ -75,6 +75,7 @@ class Integral:
         ends: smallest and largest w.
         floor: u at delta = 0, finite for a thin tail only.
         width: Lambda.
+        slow: u falls so slowly as delta does (small alpha) that 1 - e^(-g) is not summed by parts.
 
     Examples:
         >>> def line(w):  # u = w: g = e^xi delta / (1 - delta)
@@ -89,6 +90,7 @@ class Integral:
     ends: tuple[float, float]
     floor: float
     width: float
+    slow: bool = False
     pages: dict[int, Nodes] = field(default_factory=dict, repr=False)
 
     def log_sums(self, xi: Array, rows: Sequence[int] = (0, 1, 2)) -> Array:
@@ -104,7 +106,12 @@ class Integral:
         chosen = list(rows)
 
         def combine(page: int, keep: slice, level: Array, decay: Array, factor: Array) -> Array:
-            return np.log((self.pages[page].weights[chosen, keep] * level) @ decay)
+            weights = self.pages[page].weights[:, keep]
+            sums = np.log((weights[chosen] * level) @ decay)
+            if self.slow and 1 in chosen:
+                rest = -np.expm1(-np.multiply.outer(level, factor))
+                sums[chosen.index(1)] = np.log(weights[2] @ rest / factor)
+            return sums
 
         full = np.array([-np.inf, np.log(self.width / np.pi), -np.inf])[chosen]
         sums = self._by_cells(xi, full, len(chosen), 1 in chosen, combine)
@@ -193,8 +200,10 @@ class Integral:
         stop = int(np.searchsorted(u, self._highest(xi)))
         centre = int(np.searchsorted(u, np.logaddexp(self.floor, -xi - CELL)))
         centre = min(centre, u.size - 1)
-        order = log_mass[int(deep and self.floor == -np.inf)]
+        order = log_mass[int(deep and self.floor == -np.inf and not self.slow)]
         start = int(np.searchsorted(order, order[centre] - DEPTH))
+        if self.slow and deep:
+            return slice(start, None)
         return slice(start, max(stop, start + 1))
 
     def _highest(self, xi: float) -> float:
@@ -211,6 +220,8 @@ class Integral:
         t = u + RATE * grid
         last = int(np.searchsorted(u, self._highest(xi))) + 1
         centre = min(int(np.searchsorted(u, -xi - (PAGE + 1) * CELL)), GRID - 1)
+        if self.slow:
+            last, log_mass = GRID - 1, log_mass[:1]
         first = min(int(np.searchsorted(m, m[centre] - DEPTH - 2.0)) for m in log_mass)
         low, high = t[max(first - 1, 0)], t[min(last, GRID - 1)]
         target = STEP * np.arange(np.ceil(low / STEP), np.floor(high / STEP) + 1)

@@ -45,6 +45,7 @@ LEVY_FAR = 25.0  # beyond, erfc is its asymptotic series
 SIDE_POINTS, FAR_POINTS = 40, 12  # of the table of quantiles, on either side of 0
 NEWTON_STEPS = 80
 FLAT = 1e-4  # its fourth power is below rounding
+LEFT_END = -690.0  # w at which e^w, times the squared width of the integral, underflows
 LOG_DIGITS = 42.0  # e^-42 is far below rounding: two terms of a series that differ so much
 
 
@@ -239,8 +240,10 @@ def side_of(alpha: float, beta: float) -> Side:
     ends = _log_ends(alpha, epsilon)
     highest = max(power * end + offset for end in ends)
     floor, width = _floor(A, epsilon), omega / A
-    ends_w = (_leftmost(A, epsilon, omega, highest), 60.0)
-    integral = Integral(lambda w: _geometry(w, A, epsilon, omega), ends_w, floor, width)
+    left, end = _leftmost(A, epsilon, omega, highest), LEFT_END - 2.0 * math.log(width)
+    slow = left < end
+    ends_w = (max(left, end), 110.0 if slow else 60.0)
+    integral = Integral(lambda w: _geometry(w, A, epsilon, omega), ends_w, floor, width, slow)
     return Side(power, offset, ends, integral)
 
 
@@ -273,7 +276,7 @@ def _geometry(
     second = np.where(past, -1.0, 1.0) / np.tan(middle)
     slope = np.maximum((1.0 / np.tan(delta) + a**2 * second + A**2 * cotangent) / a, 0.0)
     if epsilon == 0.0:  # logarithms and cotangents cancel: log V = log V(0) + A delta^2 / 2
-        flat = delta < FLAT
+        flat = delta * max(1.0, 0.1 * A) < FLAT
         u = np.where(flat, _floor(A, epsilon) + 0.5 * A * delta**2, u)
         slope = np.where(flat, A * delta, slope)
     d_delta = delta * phi / width

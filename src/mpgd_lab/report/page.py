@@ -149,7 +149,7 @@ def _rounded_up(seeds: float) -> int:
         1300
     """
     unit = 10 ** max(0, len(str(int(seeds))) - 2)
-    return ceil(seeds / unit) * unit
+    return int(ceil(seeds / unit) * unit)
 
 
 def section(study: Experiment, contents: StoreContents) -> Section:
