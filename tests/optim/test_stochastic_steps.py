@@ -520,7 +520,7 @@ def test_gradients_are_freed_where_that_is_allowed() -> None:
 
 def test_what_cannot_be_is_refused() -> None:
     plain = AdamW(parameters([3], BF16), lr=0.1)
-    with pytest.raises(ValueError, match="small squares of gradients, got torch.float16"):
+    with pytest.raises(ValueError, match=r"small squares of gradients, got torch\.float16"):
         stochastic_rounding(plain, state_dtype=torch.float16)
     assert type(plain) is AdamW
     with pytest.raises(TypeError, match="optimizer must be perturbed or rounded"):
