@@ -378,7 +378,8 @@ def write_report(
 
     written = asdict(report.write(folder, file, studies, published, data)) | {"file": str(file)}
     if written["missing"]:
-        terminal.say(f"the report lacks: {', '.join(written['missing'])}")
+        names = written["missing"]
+        terminal.say(f"no runs of {', '.join(names)}: mpgd reproduce {' '.join(names)} trains them")
     for name in written["unusable"]:
         terminal.say(f"not usable: {name}")
     terminal.link(file)
