@@ -8,8 +8,8 @@ The sample is the runs of a study whose keys, SHA-256 sums, come first: nobody h
 
 Some runs amplify rounding until it decides the result, such as those near divergence. A run that
 disagrees is therefore trained once more from parameters changed by one unit in the last place. If
-that alone changes its metrics by more than the tolerance, and by `SHARE` of the disagreement at
-least, it is reported as one that depends on rounding, and otherwise as a disagreement, by name.
+that alone changes its metrics by `SHARE` of the tolerance and of the disagreement at least, it is
+reported as one that depends on rounding, and otherwise as a disagreement, by name.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -187,7 +187,7 @@ def depends_on_rounding(published: Record, own: Record, nudged: Record, toleranc
         >>> depends_on_rounding(record(8000.0), record(9.0), record(9.2), tolerance=1e-6)
         False
     """
-    if not difference(own, nudged, tolerance):
+    if not difference(own, nudged, SHARE * tolerance):
         return False
     for metric, theirs in _results(published):
         ours, other = own.metrics.get(metric), nudged.metrics.get(metric)
