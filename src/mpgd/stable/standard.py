@@ -241,8 +241,7 @@ def side_of(alpha: float, beta: float) -> Side:
     highest = max(power * end + offset for end in ends)
     floor, width = _floor(A, epsilon), omega / A
     left, end = _leftmost(A, epsilon, omega, highest), LEFT_END - 2.0 * math.log(width)
-    slow = left < end
-    ends_w = (max(left, end), 110.0 if slow else 60.0)
+    slow, ends_w = left < end, (max(left, end), 110.0 if left < end else 60.0)
     integral = Integral(lambda w: _geometry(w, A, epsilon, omega), ends_w, floor, width, slow)
     return Side(power, offset, ends, integral)
 
