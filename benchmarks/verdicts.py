@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import levy_stable
 
-from mpgd_lab.statistics import Verdict, holm_corrected, interval, paired_difference, worst_of
+from mpgd_lab.verdicts import Verdict, holm_corrected, interval, paired_difference, worst_of
 
 SEEDS: Final = (5, 8, 20, 100)
 SCHEMES: Final = 6

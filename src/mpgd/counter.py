@@ -28,8 +28,8 @@ from torch.autograd.graph import increment_version
 from mpgd.noise import StableNoise
 from mpgd.noise import counter_hash as counter
 from mpgd.noise.engines import cpu, use_cpu_kernels
-from mpgd.noise.half_rounding import is_half
 from mpgd.noise.memoryless import integers, normal_driver, stable_driver
+from mpgd.noise.stochastic_round import is_half
 from mpgd.optim.distributed import ordinals_of
 from mpgd.parameters import check_finite, check_integer, check_seed
 from mpgd.sharding import Place, like, local, place_of

@@ -1,7 +1,7 @@
 """The laboratory: every claim of the paper as a study, and the page that shows whether it holds.
 
     store, archive        results on disk, one by one or in one file
-    statistics            tests, intervals and verdicts
+    verdicts              intervals and tests of differences, the rule of claims
     data/, nets/          data sets, many small nets as one
     perturbations/        the noise of many runs at once
     batched_training      the loop in which many runs descend together

@@ -19,7 +19,7 @@ from mpgd_lab.content.tables import Setting, scheme_table
 from mpgd_lab.experiment import Experiment, SectionSpec
 from mpgd_lab.schema import Needs
 from mpgd_lab.schemes import Scheme, runs_of
-from mpgd_lab.statistics import Measure
+from mpgd_lab.verdicts import Measure
 from mpgd_lab.batched_training import descend
 
 import torch

@@ -6,8 +6,8 @@ import pytest
 
 from mpgd_lab.catalogue import PROTOCOLS, load
 from mpgd_lab.schemes import Scheme, gaussian_of, runs_of, sort_key
-from mpgd_lab.statistics import schemes_of
 from mpgd_lab.store import Record, Run
+from mpgd_lab.verdicts import schemes_of
 
 NETS = ("airfoil", "ecg", "digits", "cifar10", "valley")
 NAMES = {

@@ -8,7 +8,8 @@ from scipy.stats import rankdata, ttest_1samp, wilcoxon
 
 from mpgd_lab.content.tables import Setting, scheme_table, terminal_table
 from mpgd_lab.schemes import Scheme, runs_of
-from mpgd_lab.statistics import (
+from mpgd_lab.store import Record
+from mpgd_lab.verdicts import (
     Measure,
     Verdict,
     by_scheme,
@@ -19,7 +20,6 @@ from mpgd_lab.statistics import (
     summary,
     worst_of,
 )
-from mpgd_lab.store import Record
 
 
 def records(scheme: Scheme, values: list[float]) -> list[Record]:

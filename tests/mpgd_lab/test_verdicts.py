@@ -8,7 +8,8 @@ from benchmarks.verdicts import LAWS, false_verdicts
 
 from mpgd_lab.content.findings import finding
 from mpgd_lab.schemes import Scheme, runs_of
-from mpgd_lab.statistics import (
+from mpgd_lab.store import Record
+from mpgd_lab.verdicts import (
     Difference,
     Direction,
     Verdict,
@@ -18,7 +19,6 @@ from mpgd_lab.statistics import (
     judge_claim,
     paired_difference,
 )
-from mpgd_lab.store import Record
 
 
 def found(mean: float, rank: float, p_mean: float, p_rank: float, count: int = 9) -> Difference:

@@ -20,8 +20,8 @@ from mpgd.noise.counter_hash import hash_elements, make_key, step_key, upper_bit
 from mpgd.noise.driver import Driver
 from mpgd.noise.engines import cpu
 from mpgd.noise.engines.cpu import Slot
-from mpgd.noise.half_rounding import rounded
 from mpgd.noise.memoryless import integers, normal_driver
+from mpgd.noise.stochastic_round import rounded
 from mpgd.noise.word import LONG, MAGNITUDE, ONE
 from tests.noise.integer_reference import Reference
 

@@ -12,7 +12,6 @@ from torch import Tensor, nn, optim
 from torch.optim import SGD, AdamW, Optimizer
 
 from mpgd import ChaoticNoise, perturb, stochastic_rounding
-from mpgd.noise import half_rounding
 from mpgd.noise.engines import cpu
 from mpgd.optim import buckets, step_in_backward, stochastic_round
 from mpgd.sharding import note_offset
@@ -205,7 +204,7 @@ def test_strides_do_not_matter_and_take_the_kernel(
     kind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Parameters, gradients or both; the reference, which is slow, is not called."""
-    monkeypatch.setattr(half_rounding, "hash_elements", None)
+    monkeypatch.setattr("mpgd.noise.stochastic_round.hash_elements", None)
     x = torch.linspace(-1, 1, 600).view(20, 30).bfloat16()
     ends = []
     for which in range(4):

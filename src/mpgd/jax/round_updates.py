@@ -1,4 +1,4 @@
-"""Stochastic rounding in JAX, by the chances of `noise.half_rounding`, on pairs of uint32."""
+"""Stochastic rounding in JAX, by the chances of `noise.stochastic_round`, on pairs of uint32."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mpgd.jax.keywords import Settings
 from mpgd.jax.pairs import Pair, extend_key, hash_elements, make_key, pair, step_key
 from mpgd.jax.perturbation import PerturbationState, numbered
 from mpgd.jax.source import check_seed_or_array
-from mpgd.noise.half_rounding import (
+from mpgd.noise.stochastic_round import (
     BFLOAT_CUT,
     BFLOAT_INFINITY,
     DRIVER,
@@ -80,7 +80,7 @@ def rounded(y: Array, h: Pair, dtype: Any) -> Array:
 
 
 def _float16(a: Array, r: Array) -> Array:
-    """Return the magnitudes of float16; see `mpgd.noise.half_rounding`."""
+    """Return the magnitudes of float16; see `mpgd.noise.stochastic_round`."""
     exponent = (a >> _u(23)).astype(jnp.int32)
     is_normal = exponent >= LEAST_EXPONENT
     cut = jnp.maximum(LEAST_EXPONENT + FLOAT_CUT - exponent, FLOAT_CUT)

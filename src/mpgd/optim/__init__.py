@@ -12,7 +12,7 @@ diagnostics     how large a perturbation is, warnings, the recipe
 full_batch      gradients of a whole data set
 """
 
-from mpgd.noise.half_rounding import stochastic_round as stochastic_round
+from mpgd.noise.stochastic_round import stochastic_round as stochastic_round
 from mpgd.optim.diagnostics import PerturbationSize as PerturbationSize
 from mpgd.optim.diagnostics import PerturbationWarning as PerturbationWarning
 from mpgd.optim.diagnostics import perturbation_sizes as perturbation_sizes

@@ -24,7 +24,14 @@ from torch import Tensor, nn
 
 from mpgd.noise.counter_hash import extend_key, step_key
 from mpgd.noise.engines.cpu import RoundingJob, Slot
-from mpgd.noise.half_rounding import DRIVER, RoundedRow, is_half, round_all, rounding_job, salt_of
+from mpgd.noise.stochastic_round import (
+    DRIVER,
+    RoundedRow,
+    is_half,
+    round_all,
+    rounding_job,
+    salt_of,
+)
 from mpgd.optim.displacement import displace
 from mpgd.optim.settings import Settings
 from mpgd.sharding import Place, is_sharded, local, place_of

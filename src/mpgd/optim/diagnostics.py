@@ -131,8 +131,7 @@ def root_mean_square(tensors: Iterable[Tensor]) -> float:
 def size_of_weights(group: Mapping[str, Any], groups: Iterable[Mapping[str, Any]]) -> float:
     """Return the root mean square of a group's matrices and kernels, else of all groups' matrices.
 
-    Norm layers start at 1 and biases at 0: neither says how large weights are. They count only in
-    an optimizer that has nothing else.
+    Norm layers start at 1 and biases at 0, so they count only where there is nothing else.
     """
     every = (p for each in groups for p in each["params"] if p.dim() >= 2)
     own = root_mean_square(p for p in group["params"] if p.dim() >= 2)
@@ -174,8 +173,7 @@ def warn_if_large(
 ) -> None:
     """Warn of the first group whose perturbation exceeds its weights' root mean square.
 
-    Zeros are not compared with. In groups with the numbers ``recipe`` a strength has set
-    the force.
+    Zeros are not compared with. In the groups ``recipe`` a strength has set the force.
     """
     parts = [local(p) for group in groups for p in group["params"]]
     # a meta or fake tensor has no numbers to look at
@@ -330,10 +328,7 @@ def resolve_strength(
             own["stop"] = round(STOP * steps)
         start = check_integer("start", own["start"], 0)
         if start >= check_integer("stop", own["stop"], 0):
-            raise ValueError(
-                f"start must lie before stop, which is {own['stop']} ({STOP} of the steps by "
-                f"default), got start={start}"
-            )
+            raise ValueError(f"start must lie before stop, here {own['stop']}, got start={start}")
         check_noise(own)
         noise = make_noises(own)[1]
         if not isinstance(noise, PhasedNoise):

@@ -73,8 +73,8 @@ class EvaluatedClosure:
         versions: list[Any] = [(p._version, p.data_ptr()) for p in self.params]
         versions += [(id(p.grad), getattr(p.grad, "_version", None)) for p in self.params]
         parts = [local(p).detach().reshape(-1) for p in self.params]
-        # as bits: a NaN equals itself
-        return versions, [x[:: 1 + x.numel() // SAMPLES].clone().view(torch.uint8) for x in parts]
+        samples = [x[:: 1 + x.numel() // SAMPLES].clone() for x in parts]
+        return versions, [x.view(torch.uint8) for x in samples]  # a NaN equals itself
 
     def __call__(self) -> Any:
         """Return the loss."""

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from mpgd.noise.half_rounding import is_half
+from mpgd.noise.stochastic_round import is_half
 from mpgd.optim import rounding
 from mpgd.optim.distributed import refuse_gradients
 from mpgd.optim.mechanism import Perturbed

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from mpgd.noise.engines.cpu import Slot
-from mpgd.noise.half_rounding import RoundedRow, is_half, round_all, salt_of
+from mpgd.noise.stochastic_round import RoundedRow, is_half, round_all, salt_of
 from mpgd.optim import buckets
 from mpgd.optim.buckets import Bucket, Workspace
 from mpgd.optim.diagnostics import level_of_user

@@ -21,7 +21,7 @@ from mpgd.noise.counter_hash import make_key, seed_of
 from mpgd.noise.driver import Driver
 from mpgd.noise.engines import check_engine
 from mpgd.noise.force import check_force, effective_sizes
-from mpgd.noise.half_rounding import is_half
+from mpgd.noise.stochastic_round import is_half
 from mpgd.parameters import (
     check_beta,
     check_choice,

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from mpgd_lab.content.style import GREY, ORANGE, color
 from mpgd_lab.schemes import PLAIN, SYMMETRIC, Scheme, gaussian_of
-from mpgd_lab.statistics import Measure, by_scheme, by_seed, schemes_of, summary
 from mpgd_lab.store import Record
+from mpgd_lab.verdicts import Measure, by_scheme, by_seed, schemes_of, summary
 
 Array = NDArray[np.float64]
 

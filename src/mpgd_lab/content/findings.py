@@ -9,8 +9,8 @@ from mpgd_lab.catalogue import EXPERIMENTS, load
 from mpgd_lab.content.blocks import Basis, Block, Finding, Findings, Missing
 from mpgd_lab.content.selection import records_of
 from mpgd_lab.content.tables import AS_PRINTED, Comparison, IncompleteError, Setting, findings_table
-from mpgd_lab.statistics import RULE, Measure, Verdict, by_scheme
 from mpgd_lab.store import Record, Run
+from mpgd_lab.verdicts import RULE, Measure, Verdict, by_scheme
 
 PROTOCOLS: Final = {
     "text": "as the text says",

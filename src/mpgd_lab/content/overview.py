@@ -15,13 +15,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from mpgd_lab import statistics
+from mpgd_lab import verdicts
 from mpgd_lab.content.blocks import RECORD_ERRORS, Plate, panel
 from mpgd_lab.content.style import BLUE, GRID, ORANGE
 from mpgd_lab.content.tables import RIVALS, Comparison, cell
 from mpgd_lab.schemes import VARIANTS
-from mpgd_lab.statistics import Measure, by_scheme, by_seed
 from mpgd_lab.store import Record
+from mpgd_lab.verdicts import Measure, by_scheme, by_seed
 
 Pair = tuple[Measure, Measure]  # a measure, and the first of its table, whose value is the scale
 
@@ -101,7 +101,7 @@ def _gain(measure: Measure, ours: float, theirs: float, scale: float) -> float:
 
 
 def _mpgd(group: Sequence[Record], measure: Measure, variant: str) -> list[str]:
-    schemes = statistics.schemes_of(group).items()
+    schemes = verdicts.schemes_of(group).items()
     ours = [name for name, one in schemes if one.kind == "mpgd" and one.variant == variant]
     return [name for name in ours if measure.printed(name)]
 
@@ -120,7 +120,7 @@ def _number(text: str) -> float:
 
 def _ours(group: Sequence[Record], pair: Pair, variant: str, rival: str) -> float:
     measure, first = pair
-    gaussians, names = statistics.rivals(group), _mpgd(group, measure, variant)
+    gaussians, names = verdicts.rivals(group), _mpgd(group, measure, variant)
     theirs = [gaussians[name] if rival == "Gaussian" else "gd" for name in names]
     own, other = (_middle(group, measure, part) for part in (names, theirs))
     return _gain(measure, own, other, _middle(group, first, theirs))

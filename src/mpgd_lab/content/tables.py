@@ -21,11 +21,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mpgd_lab import statistics
+from mpgd_lab import verdicts
 from mpgd_lab.content.blocks import WORDS, Cell, Column, Findings, Table
 from mpgd_lab.experiment import PrintItem
 from mpgd_lab.schemes import Scheme, gaussian_of
-from mpgd_lab.statistics import (
+from mpgd_lab.store import Record
+from mpgd_lab.verdicts import (
     BySeed,
     Difference,
     Direction,
@@ -38,7 +39,6 @@ from mpgd_lab.statistics import (
     holm_corrected,
     judge_claim,
 )
-from mpgd_lab.store import Record
 
 NUMBER: Final = re.compile(r"[-+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
 SAME_SEEDS: Final = range(1, 6)  # the paper's five
@@ -104,7 +104,7 @@ class Setting:
 
 def scheme_table(caption: str, settings: Sequence[Setting], direction: Direction) -> Table:
     """Return the table of all schemes under all settings."""
-    known = statistics.schemes_of(record for setting in settings for record in setting.records)
+    known = verdicts.schemes_of(record for setting in settings for record in setting.records)
     printed = {name: setting.measure.printed(name) for setting in settings for name in known}
     columns = [
         Column("scheme"),
@@ -138,14 +138,14 @@ def _differences(
     setting: Setting, values: Mapping[str, BySeed], better: Direction
 ) -> dict[Pair, Difference]:
     """Return every scheme's difference to descent and to its Gaussian, where seeds are shared."""
-    gaussian = statistics.rivals(setting.records)
-    worst = statistics.worst_of(values.values(), better)
+    gaussian = verdicts.rivals(setting.records)
+    worst = verdicts.worst_of(values.values(), better)
     differences = {}
     for name, ours in values.items():
         for to, other in (("descent", "gd"), ("Gaussian", gaussian.get(name))):
             theirs = values.get(other, {}) if other and other != name else {}
             if set(ours) & set(theirs):
-                differences[name, to] = statistics.paired_difference(ours, theirs, worst)
+                differences[name, to] = verdicts.paired_difference(ours, theirs, worst)
     return differences
 
 
@@ -156,15 +156,15 @@ def row_verdicts(setting: Setting) -> dict[Pair, Verdict]:
 
 
 def _verdicts(differences: Mapping[Pair, Difference], setting: Setting) -> dict[Pair, Verdict]:
-    measure, schemes = setting.measure, statistics.schemes_of(setting.records)
+    measure, schemes = setting.measure, verdicts.schemes_of(setting.records)
     ours = [pair for pair in differences if schemes[pair[0]].kind == "mpgd"]
     printed = [pair for pair in ours if measure.printed(pair[0])]
     claimed = {pair: _direction(pair, measure) for pair in printed or ours}
-    verdicts = holm_corrected(
+    judged = holm_corrected(
         Verdict(_claim_text(pair, measure, direction), direction, differences[pair])
         for pair, direction in claimed.items()
     )
-    return dict(zip(claimed, verdicts, strict=True))
+    return dict(zip(claimed, judged, strict=True))
 
 
 def _direction(pair: Pair, measure: Measure) -> Direction:
@@ -189,7 +189,7 @@ def _summary_cells(values: BySeed | None, digits: int, again: bool) -> list[Cell
         return [Cell("")] * (2 if again else 1)
     first = [values[s] for s in SAME_SEEDS if s in values]
     shown = [list(values.values()), *([first] if again else ())]
-    return [cell(statistics.summary(each).text(digits)) for each in shown]
+    return [cell(verdicts.summary(each).text(digits)) for each in shown]
 
 
 def _cell(difference: Difference | None, word: str | None, digits: int, most: int) -> Cell:

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from mpgd_lab.content.curves import Middle, against_gamma
 from mpgd_lab.content.tables import Setting, scheme_table
 from mpgd_lab.schemes import Scheme
-from mpgd_lab.statistics import Measure
 from mpgd_lab.store import Record, Run
+from mpgd_lab.verdicts import Measure
 
 GD, MPGD = Scheme(), Scheme("chaotic", False, 0.6, 0.5)
 

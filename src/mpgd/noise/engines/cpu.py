@@ -298,7 +298,7 @@ class Slot(NamedTuple):
 
 
 class RoundingJob:
-    """Float32 numbers that are rounded to half types, as by `mpgd.noise.half_rounding.rounded`.
+    """Float32 numbers that are rounded to half types, as `noise.stochastic_round.rounded` does.
 
     The tensors are checked now, and kept until the job is done; `run` may be called later.
 

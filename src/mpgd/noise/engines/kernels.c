@@ -3,7 +3,7 @@
        x <- (x - m x) + n        m, n: levels times the values of two drivers, which advance
 
    Everything is integer arithmetic up to the last products, so the bits are those of the reference
-   in tensor.py (words, values), memoryless.py (normal numbers) and half_rounding.py (half
+   in tensor.py (words, values), memoryless.py (normal numbers) and stochastic_round.py (half
    types); word.py explains the format of a word. Work is done in blocks of 512 elements, whose
    buffers stay in the first-level cache.
 
@@ -211,7 +211,7 @@ INLINE void apply_one(void *y, int how, int wide, size_t i, double value) {
     else *f = how == PUT ? narrow : how == SCALE ? *f - narrow * *f : *f + narrow;
 }
 
-/* ---- half types: half_rounding.py ---------------------------------------------------------- */
+/* ---- half types: stochastic_round.py ---------------------------------------------------------- */
 
 INLINE u32 bits_of(float x) { u32 b; memcpy(&b, &x, 4); return b; }
 INLINE float float_of(u32 b) { float x; memcpy(&x, &b, 4); return x; }

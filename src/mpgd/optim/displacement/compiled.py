@@ -94,9 +94,8 @@ def displace_groups(xs: list[Tensor], lrs: list[Tensor], places: list[int], numb
     for x, k, place in zip(xs, places[::2], places[1::2], strict=False):
         if etas[k]:
             moved[k][groups[k]["params"][place]] = x
-    if optimizer._cache.has_changed or any(
-        p not in optimizer._orbits for own in moved for p in own
-    ):
+    is_new = any(p not in optimizer._orbits for own in moved for p in own)
+    if is_new or optimizer._cache.has_changed:
         optimizer._fit()
     for own, each in zip(moved, settings, strict=True):
         check_orbits([*own.values()], [optimizer._orbits[p] for p in own], each)

@@ -21,8 +21,8 @@ from mpgd.noise import NoiseState
 from mpgd.noise.counter_hash import extend_key, step_key
 from mpgd.noise.driver import Driver
 from mpgd.noise.engines import tensor
-from mpgd.noise.half_rounding import is_half
 from mpgd.noise.memoryless import integers, stable_numbers
+from mpgd.noise.stochastic_round import is_half
 from mpgd.optim.settings import TWIN, Settings
 from mpgd.optim.state import int_scalar
 from mpgd.sharding import Place

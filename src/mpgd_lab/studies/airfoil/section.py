@@ -19,9 +19,9 @@ from mpgd_lab.content.findings import (
 )
 from mpgd_lab.content.selection import most_common
 from mpgd_lab.content.tables import Setting, scheme_table, table
-from mpgd_lab.statistics import Measure, by_scheme, by_seed, interval
 from mpgd_lab.store import Record
 from mpgd_lab.studies.airfoil.runs import CLAIMED, COMPARISON, is_random, measures, tasks
+from mpgd_lab.verdicts import Measure, by_scheme, by_seed, interval
 
 HEADLINES: Final = {
     "RMSE": "Airfoil: MPGD has a lower test error",

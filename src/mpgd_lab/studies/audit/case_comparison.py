@@ -8,7 +8,7 @@ A line of MPGD's table is one deviation. Its differences, paired by seed, are to
     Gaussian   likewise
 
 A deviation alone makes a gain only if it is better than its base, than descent and than the
-Gaussian. All comparisons of a table are judged together, by the rule of `statistics`.
+Gaussian. All comparisons of a table are judged together, by the rule of `verdicts`.
 """
 
 from collections import Counter
@@ -19,17 +19,6 @@ from typing import Final
 from mpgd_lab.experiment import Table
 from mpgd_lab.perturbations.released import SWITCHES
 from mpgd_lab.schemes import gaussian_of
-from mpgd_lab.statistics import (
-    Difference,
-    Measure,
-    Summary,
-    Verdict,
-    by_seed,
-    holm_corrected,
-    paired_difference,
-    summary,
-    worst_of,
-)
 from mpgd_lab.store import Record
 from mpgd_lab.studies.audit.runs import (
     CORRECTED,
@@ -40,6 +29,17 @@ from mpgd_lab.studies.audit.runs import (
     Study,
     lines,
     study_of,
+)
+from mpgd_lab.verdicts import (
+    Difference,
+    Measure,
+    Summary,
+    Verdict,
+    by_seed,
+    holm_corrected,
+    paired_difference,
+    summary,
+    worst_of,
 )
 
 Lines = Mapping[str, Sequence[Record]]  # the records of each line of a case

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from mpgd_lab.content.style import BLUE, GREY
-from mpgd_lab.statistics import Difference, Measure
+from mpgd_lab.verdicts import Difference, Measure
 
 ARROWS: Final = {"lower": "← better", "higher": "better →"}
 CAPTION: Final = (

@@ -10,7 +10,6 @@ from mpgd_lab.perturbations.released import SWITCHES
 from mpgd_lab.runner import Context
 from mpgd_lab.schema import Needs
 from mpgd_lab.schemes import Scheme
-from mpgd_lab.statistics import Measure
 from mpgd_lab.store import Run
 from mpgd_lab.studies import airfoil, ecg, valley
 from mpgd_lab.studies.airfoil.runs import is_random
@@ -20,6 +19,7 @@ from mpgd_lab.studies.ecg.runs import FIXED, PRIMARY
 from mpgd_lab.studies.ecg.runs import tasks as ecg_tasks
 from mpgd_lab.studies.valley import switches
 from mpgd_lab.studies.valley.runs import tasks as valley_tasks
+from mpgd_lab.verdicts import Measure
 
 Tasks = Callable[[str, Sequence[int], int | None], list[Run]]  # of protocol, seeds and steps
 

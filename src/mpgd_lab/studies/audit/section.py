@@ -6,12 +6,12 @@ from typing import Final
 
 from mpgd_lab.content.blocks import Block, Cell, Column, Panel, Plate, Table, Text, panel
 from mpgd_lab.content.tables import cell, table
-from mpgd_lab.statistics import RULE
 from mpgd_lab.store import Record
 from mpgd_lab.studies.audit.case_comparison import BASE, CaseComparison, Line, compare_cases
 from mpgd_lab.studies.audit.deviations import DEVIATIONS
 from mpgd_lab.studies.audit.figure import CAPTION, draw_changes
 from mpgd_lab.studies.audit.runs import CORRECTED, TOGETHER
+from mpgd_lab.verdicts import RULE
 
 PLAIN: Final = {CORRECTED: "none: the corrected protocol", TOGETHER: "the scripts' protocol"}
 MEANINGS: Final = DEVIATIONS | PLAIN

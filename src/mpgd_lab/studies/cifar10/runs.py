@@ -7,8 +7,8 @@ from typing import Any, Final
 from mpgd_lab.content.tables import Comparison
 from mpgd_lab.perturbations.released import SWITCHES
 from mpgd_lab.schemes import Scheme, chaotic, matched, mpgd, runs_of
-from mpgd_lab.statistics import Measure, grouped, printed_column
 from mpgd_lab.store import Record, Run
+from mpgd_lab.verdicts import Measure, grouped, printed_column
 
 GAMMAS: Final = (0.55, 0.6, 0.65, 0.7)
 BETA: Final = 0.5

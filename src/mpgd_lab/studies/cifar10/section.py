@@ -11,10 +11,10 @@ from mpgd_lab.content.findings import PROTOCOLS, unfinished, verdict_blocks, wit
 from mpgd_lab.content.selection import matching, most_common, records_of
 from mpgd_lab.content.tables import IncompleteError, Setting, scheme_table
 from mpgd_lab.schemes import Scheme
-from mpgd_lab.statistics import by_scheme
 from mpgd_lab.store import Record
 from mpgd_lab.studies.cifar10 import runs
 from mpgd_lab.studies.cifar10.runs import BESIDE, MEASURES, SIZES, comparison_of, tasks
+from mpgd_lab.verdicts import by_scheme
 
 HEADLINES: Final = {
     "validation": "CIFAR-10: MPGD has a higher validation accuracy",

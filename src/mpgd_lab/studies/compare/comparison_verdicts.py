@@ -13,7 +13,12 @@ from numpy.typing import NDArray
 
 from mpgd_lab.content.selection import matching
 from mpgd_lab.content.tables import IncompleteError
-from mpgd_lab.statistics import (
+from mpgd_lab.store import Record
+from mpgd_lab.studies.compare.data_tasks import REPORT, TUNE
+from mpgd_lab.studies.compare.methods import BY_NAME, Method, methods_of
+from mpgd_lab.studies.compare.runs import best, configuration, scores
+from mpgd_lab.studies.compare.tasks import TASKS, Task
+from mpgd_lab.verdicts import (
     BySeed,
     Difference,
     Summary,
@@ -23,11 +28,6 @@ from mpgd_lab.statistics import (
     paired_difference,
     summary,
 )
-from mpgd_lab.store import Record
-from mpgd_lab.studies.compare.data_tasks import REPORT, TUNE
-from mpgd_lab.studies.compare.methods import BY_NAME, Method, methods_of
-from mpgd_lab.studies.compare.runs import best, configuration, scores
-from mpgd_lab.studies.compare.tasks import TASKS, Task
 
 Array = NDArray[np.float64]
 

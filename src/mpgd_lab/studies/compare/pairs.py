@@ -12,10 +12,10 @@ from typing import Any, Final
 from mpgd_lab.content import colors
 from mpgd_lab.content.blocks import Plate, Table, panel
 from mpgd_lab.content.tables import table
-from mpgd_lab.statistics import Difference, holm, interval
 from mpgd_lab.studies.compare.comparison_verdicts import LEVEL, Line, difference
 from mpgd_lab.studies.compare.methods import BY_NAME
 from mpgd_lab.studies.compare.tasks import Task
+from mpgd_lab.verdicts import Difference, holm, interval
 
 Names = tuple[str, str]
 

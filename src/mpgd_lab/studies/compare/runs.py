@@ -15,7 +15,6 @@ from typing import Any, Final
 import numpy as np
 
 from mpgd_lab.runner import Context, Train, complete
-from mpgd_lab.statistics import grouped
 from mpgd_lab.store import Record, Run
 from mpgd_lab.studies.compare.data_tasks import REPORT, TUNE
 from mpgd_lab.studies.compare.methods import (
@@ -30,6 +29,7 @@ from mpgd_lab.studies.compare.methods import (
 )
 from mpgd_lab.studies.compare.tasks import BY_NAME as TASKS_BY_NAME
 from mpgd_lab.studies.compare.tasks import TASKS, WALKERS, Task
+from mpgd_lab.verdicts import grouped
 
 FRESH: Final = 101  # the first seed of the report
 PROTOCOL: Final = "own"  # there is one

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from mpgd_lab.statistics import Direction
+from mpgd_lab.verdicts import Direction
 
 WALKERS: Final = 50  # starts of a run on a test function
 FEWER: Final = {"kind": "examples", "walkers": 20}  # of those with examples, which cost more

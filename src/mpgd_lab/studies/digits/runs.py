@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from mpgd_lab.content.tables import Comparison
 from mpgd_lab.schemes import Scheme, matched, mpgd, runs_of
-from mpgd_lab.statistics import Measure
 from mpgd_lab.store import Run
+from mpgd_lab.verdicts import Measure
 
 GAMMAS: Final = (0.55, 0.6, 0.65, 0.7)
 BETA: Final = 0.5

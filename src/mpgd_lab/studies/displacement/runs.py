@@ -23,12 +23,12 @@ from mpgd_lab.data.sources import AIRFOIL, ECG5000, Source, is_available
 from mpgd_lab.runner import Context
 from mpgd_lab.schema import Needs
 from mpgd_lab.schemes import SYMMETRIC, VARIANTS, Scheme, runs_of
-from mpgd_lab.statistics import Measure
 from mpgd_lab.store import Run
 from mpgd_lab.studies.airfoil import runs as airfoil
 from mpgd_lab.studies.digits import runs as digits
 from mpgd_lab.studies.ecg import runs as ecg
 from mpgd_lab.studies.generalization import runs as nets
+from mpgd_lab.verdicts import Measure
 
 BETA: Final = 0.5
 Level = tuple[float, float]  # mu, sigma

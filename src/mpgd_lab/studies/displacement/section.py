@@ -7,14 +7,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from mpgd_lab import statistics
+from mpgd_lab import verdicts
 from mpgd_lab.content.blocks import Block, Finding, Findings, Missing, Table, Text
 from mpgd_lab.content.findings import command, finding
 from mpgd_lab.content.selection import matching, records_of
 from mpgd_lab.content.tables import IncompleteError, cell, table, terminal_table
 from mpgd_lab.experiment import PrintItem
 from mpgd_lab.schemes import SYMMETRIC, Scheme
-from mpgd_lab.statistics import (
+from mpgd_lab.store import Record, Run
+from mpgd_lab.studies.airfoil.runs import is_random
+from mpgd_lab.studies.displacement.runs import BETA, NETWORKS, PARTS, Part, ratio, schemes, tasks
+from mpgd_lab.studies.generalization.gap_verdicts import fitted_change
+from mpgd_lab.studies.generalization.runs import GAMMAS, MPGD
+from mpgd_lab.verdicts import (
     BySeed,
     Measure,
     Verdict,
@@ -24,17 +29,12 @@ from mpgd_lab.statistics import (
     paired_difference,
     worst_of,
 )
-from mpgd_lab.store import Record, Run
-from mpgd_lab.studies.airfoil.runs import is_random
-from mpgd_lab.studies.displacement.runs import BETA, NETWORKS, PARTS, Part, ratio, schemes, tasks
-from mpgd_lab.studies.generalization.gap_verdicts import fitted_change
-from mpgd_lab.studies.generalization.runs import GAMMAS, MPGD
 
 OWN: Final = "displacement"
 AT_MPGD: Final = "at MPGD's displacement"
 AT_GAUSSIAN: Final = "at the Gaussian's displacement"
 RULE: Final = (
-    f"{statistics.RULE} Compared are runs of this study with published runs of the study named, of "
+    f"{verdicts.RULE} Compared are runs of this study with published runs of the study named, of "
     "the same seeds, with fresh signs and β = 0.5. The paper has no such comparison: none of it is "
     "counted in the answer."
 )
@@ -149,7 +149,7 @@ def printout(records: Sequence[Record]) -> Iterator[PrintItem]:
         own = by_scheme(matching(records, data=name))
         for measure in part.measures if own else ():
             rows = [
-                [scheme, statistics.summary(by_seed(each, measure.metric).values()).text(DIGITS)]
+                [scheme, verdicts.summary(by_seed(each, measure.metric).values()).text(DIGITS)]
                 for scheme, each in own.items()
             ]
             yield terminal_table(table(f"{part.title}: {measure.title}", ("row", "ours"), rows))
@@ -202,7 +202,7 @@ def judged(
         for values in (row.mpgd, row.gaussian, row.descent, row.far_gaussian, row.near_mpgd)
     ]
     worst = worst_of(every, measure.better)
-    places, verdicts = [], []
+    places, claims = [], []
     for row in rows:
         for setting, rival, ours, theirs in (
             (AT_MPGD, "the Gaussian", row.mpgd, row.far_gaussian),
@@ -213,18 +213,18 @@ def judged(
             claim += f" than {rival}, {setting}"
             difference = paired_difference(ours, theirs, worst)
             places.append((setting, rival))
-            verdicts.append(Verdict(claim, measure.better, difference))
-    return list(zip(places, holm_corrected(verdicts), strict=True))
+            claims.append(Verdict(claim, measure.better, difference))
+    return list(zip(places, holm_corrected(claims), strict=True))
 
 
 def _tables(part: Part, rows: Mapping[Measure, Sequence[Row]]) -> Iterator[Table]:
     for measure, own in rows.items():
-        verdicts = iter(judged(part, measure, own))
+        every = iter(judged(part, measure, own))
         body = []
         for row in own:
-            far, near, _ = (next(verdicts)[1] for _ in range(3))
+            far, near, _ = (next(every)[1] for _ in range(3))
             means = [
-                statistics.summary(x.values()).text(measure.digits)
+                verdicts.summary(x.values()).text(measure.digits)
                 for x in (row.mpgd, row.far_gaussian, row.gaussian, row.near_mpgd)
             ]
             texts = [one.difference.text(measure.digits) for one in (far, near)]
@@ -270,7 +270,7 @@ def network_verdicts(records: Mapping[str, Record]) -> list[Verdict]:
         - _curve(records, "own gaussian", "hessian_trace"),
     }
     return holm_corrected(
-        Verdict(f"{claim}, {AT_GAUSSIAN}", "lower", statistics.interval(d))
+        Verdict(f"{claim}, {AT_GAUSSIAN}", "lower", verdicts.interval(d))
         for claim, d in differences.items()
     )
 
@@ -285,7 +285,7 @@ def _network_findings(name: str, records: Mapping[str, Record]) -> Iterator[Find
 
 def _network_table(name: str, records: Mapping[str, Record]) -> Table:
     def text(scheme: str, quantity: str, digits: int) -> str:
-        d = statistics.interval(_curve(records, scheme, quantity))
+        d = verdicts.interval(_curve(records, scheme, quantity))
         return f"{d.mean:.{digits}f} ± {d.high - d.mean:.{digits}f}"
 
     rows = []

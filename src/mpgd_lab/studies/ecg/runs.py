@@ -6,8 +6,8 @@ from typing import Any, Final
 from mpgd_lab.content.tables import Comparison
 from mpgd_lab.perturbations.released import SWITCHES
 from mpgd_lab.schemes import SCRIPTED, Scheme, chaotic, matched, mpgd, runs_of
-from mpgd_lab.statistics import Measure, grouped
 from mpgd_lab.store import Record, Run
+from mpgd_lab.verdicts import Measure, grouped
 
 GAMMAS: Final = (0.55, 0.6, 0.65)
 BETAS: Final = (0.0, 0.5)

@@ -9,9 +9,9 @@ from mpgd_lab.content.findings import PROTOCOLS, unfinished, verdict_blocks, wit
 from mpgd_lab.content.selection import most_common, records_of
 from mpgd_lab.content.style import GREY
 from mpgd_lab.content.tables import Setting, scheme_table, table
-from mpgd_lab.statistics import by_scheme, by_seed, paired_difference, summary
 from mpgd_lab.store import Record, Run
 from mpgd_lab.studies.ecg.runs import ACCURACY, BETAS, COMPARISON, DEPTHS, FIXED, PRINTED, tasks
+from mpgd_lab.verdicts import by_scheme, by_seed, paired_difference, summary
 
 HEADLINES: Final = {"accuracy": "ECG5000: MPGD has a higher test accuracy"}
 ONE: Final = "one hidden layer"  # not the net of the printed numbers

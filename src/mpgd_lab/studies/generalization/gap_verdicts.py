@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mpgd_lab import statistics
-from mpgd_lab.statistics import Verdict, holm_corrected
+from mpgd_lab import verdicts
 from mpgd_lab.store import Record
 from mpgd_lab.studies.generalization.runs import GAMMAS, MPGD
+from mpgd_lab.verdicts import Verdict, holm_corrected
 
 Array = NDArray[np.float64]
 Records = Mapping[str, Record]  # of every scheme, on one data set
@@ -29,7 +29,7 @@ def verdict_blocks(records: Records) -> list[Verdict]:
         "MPGD lowers the Hessian, against Gaussian noise": mpgd - traces["gaussian"],
     }
     return holm_corrected(
-        Verdict(claim, "lower", statistics.interval(d)) for claim, d in differences.items()
+        Verdict(claim, "lower", verdicts.interval(d)) for claim, d in differences.items()
     )
 
 
@@ -43,5 +43,5 @@ def fitted_change(gaps: Array) -> Array:
 
 def interval(values: Sequence[float]) -> tuple[float, float, float]:
     """Return the mean of a scheme's seeds and the ends of its interval."""
-    result = statistics.interval(np.asarray(values, dtype=np.float64))
+    result = verdicts.interval(np.asarray(values, dtype=np.float64))
     return result.mean, result.low, result.high

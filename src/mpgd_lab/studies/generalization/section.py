@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from mpgd_lab import statistics
+from mpgd_lab import verdicts
 from mpgd_lab.content.blocks import Block, Finding, Findings, Plate, Table, Text, panel
 from mpgd_lab.content.selection import matching, most_common
 from mpgd_lab.content.tables import IncompleteError, table, terminal_table
@@ -20,7 +20,7 @@ HEADLINES: Final = {
     "Hessian": "MPGD lowers the trace of the Hessian of a network",
 }
 RULE: Final = (
-    f"{statistics.RULE} For the gap, it is the fitted change from the largest α = 1/γ to the "
+    f"{verdicts.RULE} For the gap, it is the fitted change from the largest α = 1/γ to the "
     "smallest. All noises have equal variance a step, a study of ours, not the paper's."
 )
 DIGITS: Final = 4  # of a difference
@@ -96,7 +96,7 @@ def _by_scheme(records: Sequence[Record], name: str) -> dict[str, Record]:
     return {scheme: by_name[scheme] for scheme in SCHEMES if scheme in by_name}
 
 
-def _finding(name: str, verdict: statistics.Verdict) -> Finding:
+def _finding(name: str, verdict: verdicts.Verdict) -> Finding:
     headline = next(text for word, text in HEADLINES.items() if word in verdict.claim)
     return Finding(
         headline, name, verdict.claim, verdict.label, verdict.reason(DIGITS), "elsewhere"

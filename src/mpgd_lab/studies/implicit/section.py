@@ -8,7 +8,6 @@ from mpgd_lab.content.blocks import Block, Finding, Findings, Panel, Plate, Tabl
 from mpgd_lab.content.selection import matching, most_common, of_schemes
 from mpgd_lab.content.tables import IncompleteError, table
 from mpgd_lab.experiment import PrintItem
-from mpgd_lab.statistics import by_scheme
 from mpgd_lab.store import Record
 from mpgd_lab.studies.implicit.figure import AGREE, SHOWN, TITLES, draw_cases, draw_epsilon
 from mpgd_lab.studies.implicit.runs import (
@@ -20,6 +19,7 @@ from mpgd_lab.studies.implicit.runs import (
     case_of,
     describe,
 )
+from mpgd_lab.verdicts import by_scheme
 
 PRECISE: Final = 0.02  # largest relative standard error
 HEADLINE: Final = "Theorem 4.3: the ε² coefficient of the risk"

@@ -18,7 +18,10 @@ import numpy as np
 
 from mpgd_lab.content.selection import matching
 from mpgd_lab.content.tables import IncompleteError
-from mpgd_lab.statistics import (
+from mpgd_lab.store import Record
+from mpgd_lab.studies.compare.comparison_verdicts import sign_flips
+from mpgd_lab.studies.levels.runs import FRESH, NETS, STUDIES, Study, weight
+from mpgd_lab.verdicts import (
     Difference,
     Summary,
     by_seed,
@@ -27,9 +30,6 @@ from mpgd_lab.statistics import (
     paired_difference,
     summary,
 )
-from mpgd_lab.store import Record
-from mpgd_lab.studies.compare.comparison_verdicts import sign_flips
-from mpgd_lab.studies.levels.runs import FRESH, NETS, STUDIES, Study, weight
 
 TENFOLD: Final = 10.0  # growth of a weight from which on harm is foreseen
 LEVEL: Final = 0.05

@@ -25,7 +25,6 @@ import torch
 from mpgd.theory.phases.laminar import levels, unit
 from mpgd_lab.nets.layout import Layout
 from mpgd_lab.schemes import PLAIN, SYMMETRIC
-from mpgd_lab.statistics import Direction
 from mpgd_lab.store import Run
 from mpgd_lab.studies.airfoil.runs import FIXED as AIRFOIL_FIXED
 from mpgd_lab.studies.airfoil.runs import LEVELS as AIRFOIL_LEVELS
@@ -36,6 +35,7 @@ from mpgd_lab.studies.ecg.runs import FIXED as ECG_FIXED
 from mpgd_lab.studies.ecg.runs import LEVEL as ECG_LEVEL
 from mpgd_lab.studies.valley.runs import FIXED as VALLEY_FIXED
 from mpgd_lab.studies.valley.runs import LEVEL as VALLEY_LEVEL
+from mpgd_lab.verdicts import Direction
 
 PROTOCOL: Final = "own"  # there is one
 GAMMA: Final = 0.6

@@ -5,22 +5,22 @@ from typing import Final
 
 import numpy as np
 
-from mpgd_lab import statistics
+from mpgd_lab import verdicts
 from mpgd_lab.content.blocks import Block, Findings, Table, Text
 from mpgd_lab.content.findings import finding
 from mpgd_lab.content.selection import records_of
 from mpgd_lab.content.tables import IncompleteError, table, terminal_table
 from mpgd_lab.experiment import PrintItem
-from mpgd_lab.statistics import Verdict, holm_corrected, interval
 from mpgd_lab.store import Record
 from mpgd_lab.studies.lyapunov.runs import ETAS, tasks
+from mpgd_lab.verdicts import Verdict, holm_corrected, interval
 
 CLAIM: Final = "Section 5: descent with large steps is chaotic"
 HEADS: Final = ("problem", "step size", "exponent a step", "above 0", "left the numbers", "verdict")
 DIGITS: Final = 4
 RESOLUTION: Final = 1e-4  # an exponent nearer to 0 counts as 0: the sign of rounding is no result
 RULE: Final = (
-    f"{statistics.RULE} Here it is no difference of two schemes but the largest Lyapunov exponent "
+    f"{verdicts.RULE} Here it is no difference of two schemes but the largest Lyapunov exponent "
     "of descent, which is claimed to be above 0; runs that left the finite numbers are left out. "
     f"An exponent within {RESOLUTION:g} of 0 counts as 0, which was set after the valley's runs."
 )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from mpgd_lab import statistics
+from mpgd_lab import verdicts
 from mpgd_lab.content.findings import PROTOCOLS
 from mpgd_lab.content.style import BLUE, GREEN, GREY, ORANGE
 from mpgd_lab.studies.steps.runs import LOWER
@@ -45,7 +45,7 @@ def draw_levels(ax: Any, rows: Mapping[str, Sequence[Row]], title: str, ylabel: 
     """Draw the mean accuracy against the level: MPGD under each protocol, and descent."""
     for place, (protocol, own) in enumerate(rows.items()):
         each = [row for row in own if row.kind == "descent"]
-        summaries = [statistics.summary(row.ours.values()) for row in each]
+        summaries = [verdicts.summary(row.ours.values()) for row in each]
         error = [one.std / max(1, one.count) ** 0.5 for one in summaries]
         at = [row.at * APART ** (place - 1) for row in each]
         look = {"fmt": f"{MARKS[protocol]}-", "color": SHADES[protocol], "lw": 1.0}
@@ -54,7 +54,7 @@ def draw_levels(ax: Any, rows: Mapping[str, Sequence[Row]], title: str, ylabel: 
             at, [one.mean for one in summaries], error, ms=4, capsize=2, label=label, **look
         )
     descent = next(iter(rows.values()))[0].theirs
-    mean = statistics.summary(descent.values()).mean
+    mean = verdicts.summary(descent.values()).mean
     ax.axhline(mean, color=GREY, lw=0.8, ls="--", label="gradient descent")
     ax.set(title=title, xlabel=r"level $\mu=\sigma$", ylabel=ylabel, xscale="log")
     ax.set_xticks(LOWER, [f"{level:g}" for level in LOWER])

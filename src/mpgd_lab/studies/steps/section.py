@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from mpgd_lab import statistics
+from mpgd_lab import verdicts
 from mpgd_lab.catalogue import PROTOCOLS as NAMES
 from mpgd_lab.content.blocks import (
     Block,
@@ -30,7 +30,7 @@ LARGE: Final = "Section 5: MPGD and descent are alike at large steps"
 WORSE: Final = "Appendix F.1: lower levels lower the accuracy on ECG5000"
 STILL: Final = "Appendix F.1: MPGD stays above descent and Gaussian noise at lower levels"
 RULE: Final = (
-    f"{statistics.RULE} Small steps are those below the paper's own (airfoil 0.1, ECG5000 0.05), "
+    f"{verdicts.RULE} Small steps are those below the paper's own (airfoil 0.1, ECG5000 0.05), "
     "large ones those above. A test can show that two schemes differ, never that they are alike: "
     "that claim is contradicted or undecided. The paper prints no numbers of these remarks: none "
     "of it is counted in the answer."
@@ -171,7 +171,7 @@ def tables(rows: Rows) -> Iterator[Table]:
 
 
 def _scores(row: Row) -> list[str]:
-    return [statistics.summary(x.values()).text(row.study.digits) for x in (row.ours, row.theirs)]
+    return [verdicts.summary(x.values()).text(row.study.digits) for x in (row.ours, row.theirs)]
 
 
 def _step_row(row: Row) -> list[str]:

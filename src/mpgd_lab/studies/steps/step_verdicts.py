@@ -1,4 +1,4 @@
-"""What the runs say of the two remarks, by the rule of `mpgd_lab.statistics`.
+"""What the runs say of the two remarks, by the rule of `mpgd_lab.verdicts`.
 
     small steps   below the paper's own: MPGD is claimed to be better, at each step size
     large steps   above it: both are claimed to be alike. A test can show that they differ, not
@@ -16,7 +16,10 @@ from itertools import product
 
 from mpgd_lab.content.tables import IncompleteError
 from mpgd_lab.schemes import Scheme
-from mpgd_lab.statistics import (
+from mpgd_lab.store import Record
+from mpgd_lab.studies.levels.runs import Study
+from mpgd_lab.studies.steps.runs import LOWER, RELEASED, SHARED, STEPS, STUDIES, TIME
+from mpgd_lab.verdicts import (
     BySeed,
     Direction,
     Verdict,
@@ -25,9 +28,6 @@ from mpgd_lab.statistics import (
     paired_difference,
     worst_of,
 )
-from mpgd_lab.store import Record
-from mpgd_lab.studies.levels.runs import Study
-from mpgd_lab.studies.steps.runs import LOWER, RELEASED, SHARED, STEPS, STUDIES, TIME
 
 Where = tuple[str, float, int, str, str, float]  # study, eta, steps, protocol, kind, level
 RecordGroups = Mapping[Where, BySeed]

@@ -8,8 +8,8 @@ from typing import Any, Final
 from mpgd_lab.content.tables import Comparison, by_protocol, terminal_table
 from mpgd_lab.experiment import PrintItem
 from mpgd_lab.schemes import Scheme, chaotic, runs_of
-from mpgd_lab.statistics import Measure, by_scheme
 from mpgd_lab.store import Record, Run
+from mpgd_lab.verdicts import Measure, by_scheme
 
 GAMMAS: Final = (0.6, 0.7, 0.8)
 BETA: Final = 0.5

@@ -19,7 +19,6 @@ from mpgd_lab.content.selection import matching, most_common, records_of
 from mpgd_lab.content.style import BLUE, INDIGO, SKY, color
 from mpgd_lab.content.tables import scheme_table, table
 from mpgd_lab.schemes import Scheme
-from mpgd_lab.statistics import by_scheme, schemes_of
 from mpgd_lab.store import Record
 from mpgd_lab.studies.valley.runs import (
     COMPARISON,
@@ -30,6 +29,7 @@ from mpgd_lab.studies.valley.runs import (
     tasks,
 )
 from mpgd_lab.studies.valley.training import RELEASED_START
+from mpgd_lab.verdicts import by_scheme, schemes_of
 
 HEADLINES: Final = {"trace": "Valley: MPGD ends at flatter minima"}
 SHADES: Final = {0.6: SKY, 0.7: BLUE, 0.8: INDIGO}

@@ -12,9 +12,9 @@ from mpgd_lab.catalogue import PROTOCOLS
 from mpgd_lab.data.sources import AIRFOIL, DataError
 from mpgd_lab.data.sources import airfoil as load_split
 from mpgd_lab.runner import Context, reproduce
-from mpgd_lab.statistics import by_scheme, by_seed
 from mpgd_lab.studies.airfoil import EXPERIMENT, training
 from mpgd_lab.studies.airfoil import runs as airfoil
+from mpgd_lab.verdicts import by_scheme, by_seed
 from tests.mpgd_lab.recording_reporter import RecordingReporter
 
 

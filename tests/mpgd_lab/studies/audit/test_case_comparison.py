@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 from mpgd_lab.content.blocks import Table, Text
 from mpgd_lab.content.style import BLUE
 from mpgd_lab.schemes import Scheme
-from mpgd_lab.statistics import Difference, Measure
 from mpgd_lab.store import Record, Run
 from mpgd_lab.studies.audit.case_comparison import (
     BASE,
@@ -24,6 +23,7 @@ from mpgd_lab.studies.audit.case_comparison import (
 from mpgd_lab.studies.audit.figure import CAPTION, draw_changes
 from mpgd_lab.studies.audit.runs import tasks
 from mpgd_lab.studies.audit.section import blocks
+from mpgd_lab.verdicts import Difference, Measure
 
 SEEDS = range(1, 21)
 PLAIN = "mpgd plain 0.6 beta 0.5"

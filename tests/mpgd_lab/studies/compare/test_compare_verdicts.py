@@ -11,7 +11,6 @@ import pytest
 from mpgd_lab.content.blocks import Plate
 from mpgd_lab.content.style import figure_of
 from mpgd_lab.content.tables import IncompleteError
-from mpgd_lab.statistics import holm
 from mpgd_lab.store import Record, Run, Store
 from mpgd_lab.studies.compare.comparison_verdicts import lines, ranges, sign_flips, succeeds
 from mpgd_lab.studies.compare.figure import mark
@@ -19,6 +18,7 @@ from mpgd_lab.studies.compare.methods import BY_NAME
 from mpgd_lab.studies.compare.pairs import TELEGRAPH, pair_tables, pairs, wells_plate, white_pairs
 from mpgd_lab.studies.compare.section import blocks, task_table
 from mpgd_lab.studies.compare.tasks import BY_NAME as TASKS
+from mpgd_lab.verdicts import holm
 
 SEEDS = range(101, 121)
 

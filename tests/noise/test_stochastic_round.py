@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from mpgd.noise.counter_hash import flat_index, hash_elements
-from mpgd.noise.half_rounding import round_part, rounded, salt_of
+from mpgd.noise.stochastic_round import round_part, rounded, salt_of
 from mpgd.optim import stochastic_round
 from tests.optim.workers import same_bits
 

@@ -11,7 +11,7 @@ has diverged if its metric is not finite or exceeds `DIVERGED_ABOVE`. It counts 
 of all other runs of the table. (The bound was set after the runs: of 12,900 on airfoil three ended
 at an error of 2e4, 1e30 and 7e134, and these alone determined the means of tables.)
 
-The rule by which differences decide a claim stands here and nowhere else.
+The rule by which differences decide a claim of a table stands here.
 A claim says that the paired differences of two schemes have a sign. Two tests are made of each, at
 the level 0.05: Student's of the mean and Wilcoxon's of the ranks. The p-values of all claims that
 are judged together, those of one table, are corrected by Holm's method, for each test. Then a claim
