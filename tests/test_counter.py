@@ -186,3 +186,18 @@ def test_tensors_and_steps_are_uncorrelated() -> None:
     pairs = [(a, b) for k, a in enumerate(shifts) for b in shifts[:k]]
     assert max(correlation(a, b) for a, b in pairs) < 4
     assert correlation(shifts[0], shifts[0]) > 300
+
+
+def test_parameters_that_share_memory_come_back() -> None:
+    base = torch.randn(1000, generator=torch.Generator().manual_seed(0))
+    for params in ([base, base], [base[:600], base[400:]]):
+        old = base.clone()
+        with shifted(params, seed=0, scale=0.3):
+            assert not torch.equal(base, old)
+        assert torch.equal(base, old)
+
+
+def test_a_conjugated_view_is_refused() -> None:
+    x = torch.ones(3, dtype=torch.complex64).conj()
+    with pytest.raises(ValueError, match="lazily conjugated"):
+        counter.add_(x, 1.0, seed=0, step=0)

@@ -228,7 +228,7 @@ def shifted(
             )
     finally:
         with torch.no_grad():
-            for p, key, kept in shifts:
+            for p, key, kept in reversed(shifts):  # they may share memory
                 _restore(p, key, step, scale, kept)
 
 
@@ -264,6 +264,8 @@ def _parts(x: Tensor, key: int, step: int, scale: float) -> Iterator[tuple[Tenso
 
 
 def _add(x: Tensor, key: int, step: int, scale: float, kept: list[Kept] | None = None) -> None:
+    if x.is_conj():
+        raise ValueError("a lazily conjugated tensor cannot be changed in place: resolve_conj() it")
     for part, d in _parts(x, key, step, scale):
         if kept is None:
             part.copy_(part + d)

@@ -71,9 +71,14 @@ def is_sharded(tensor: Tensor) -> bool:
 
 def local(tensor: Tensor) -> Tensor:
     """Return the local part of a tensor, with complex numbers as pairs; it shares memory."""
-    is_plain = type(tensor) in PLAIN or not is_sharded(tensor)  # the usual case first
-    part: Tensor = tensor if is_plain else tensor.to_local()  # type: ignore[attr-defined]
+    part = local_part(tensor)
     return torch.view_as_real(part.resolve_conj()) if part.is_complex() else part
+
+
+def local_part(tensor: Tensor) -> Tensor:
+    """Return the local part of a tensor as it is."""
+    is_plain = type(tensor) in PLAIN or not is_sharded(tensor)  # the usual case first
+    return tensor if is_plain else tensor.to_local()  # type: ignore[attr-defined]
 
 
 def place_of(parameter: Tensor) -> Place:

@@ -8,8 +8,9 @@ The sample is the runs of a study whose keys, SHA-256 sums, come first: nobody h
 
 Some runs amplify rounding until it decides the result, such as those near divergence. A run that
 disagrees is therefore trained once more from parameters changed by one unit in the last place. If
-that alone changes its metrics by `SHARE` of the tolerance and of the disagreement at least, it is
-reported as one that depends on rounding, and otherwise as a disagreement, by name.
+that alone changes its metrics by `SHARE` of the tolerance and of the disagreement at least, and not
+to the published ones, it is reported as one that depends on rounding, and otherwise as a
+disagreement, by name.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -186,6 +187,8 @@ def depends_on_rounding(published: Record, own: Record, nudged: Record, toleranc
         True
         >>> depends_on_rounding(record(8000.0), record(9.0), record(9.2), tolerance=1e-6)
         False
+        >>> depends_on_rounding(record(8.0), record(9.0), record(8.0), tolerance=1e-6)
+        False
     """
     if not difference(own, nudged, SHARE * tolerance):
         return False
@@ -193,8 +196,9 @@ def depends_on_rounding(published: Record, own: Record, nudged: Record, toleranc
         ours, other = own.metrics.get(metric), nudged.metrics.get(metric)
         if ours is None or other is None:
             return False
-        moved, gap = abs(other - ours), abs(theirs - ours)
-        if not _agree(theirs, ours, tolerance) and moved < SHARE * gap:  # false with a NaN
+        gap = abs(theirs - ours)
+        least = min(abs(other - ours), abs(other - theirs))  # the latter is 0 if ours is damaged
+        if not _agree(theirs, ours, tolerance) and least < SHARE * gap:  # false with a NaN
             return False
     return True
 

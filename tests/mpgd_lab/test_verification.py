@@ -97,8 +97,11 @@ def test_a_change_below_the_tolerance_is_rounding(
 def test_a_run_that_depends_on_rounding_is_no_disagreement(trained: Path) -> None:
     own = [one for one in Context(trained).store.records() if one.run.experiment == "digits"]
     off = [replace(one, metrics={**one.metrics, "test_loss": 9.0}) for one in own[:1]]
-    assert len(verification.check_records(DIGITS, off, own).sensitive) == 1
+    moved = [replace(one, metrics={**one.metrics, "test_loss": 8.0}) for one in own[:1]]
+    assert len(verification.check_records(DIGITS, off, moved).sensitive) == 1
     assert len(verification.check_records(DIGITS, off, off).disagreements) == 1
+    # trained again it agrees with the published run: the record here is damaged
+    assert len(verification.check_records(DIGITS, off, own).disagreements) == 1
 
 
 def test_rounding_explains_no_more_than_a_nudge_shows(

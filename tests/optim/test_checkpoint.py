@@ -258,3 +258,7 @@ def test_mpgd_and_perturbed_sgd_load_each_others_checkpoints() -> None:
         for optimizer in (one, other):
             run(optimizer, 2, first=3)
         assert same_bits(flat(one), flat(other))
+        saved = deepcopy(one.state_dict())
+        del saved["param_groups"][0][one._prefix + "rounding"]
+        with pytest.raises(ValueError, match=r"lacks \['rounding'\]"):
+            other.load_state_dict(saved)

@@ -70,7 +70,6 @@ WRONG: list[tuple[str, Edit, str]] = [
 ]
 SCALARS: list[tuple[str, Edit, str]] = [
     ("orbit", entry(lambda s: s.pop("shared"), 0), "parameter 0 lacks 'shared'"),
-    ("steps", entry(lambda s: s.pop("shared_step"), 0), "parameter 0 lacks 'shared_step'"),
     ("shape", put("shared", lambda x: x.expand(2), 0), r"'shared' .* shape \(\), got .*2"),
     ("dtype", put("shared", lambda x: x.float(), 0), "'shared' .* torch.int32, got torch.float32"),
 ]

@@ -183,8 +183,8 @@ def test_a_wrong_setting_is_refused_before_anything_moves() -> None:
 
 
 @pytest.mark.parametrize("missing", [(1,), (0,), (0, 1)])
-def test_a_shared_driver_advances_without_gradients(missing: tuple[int, ...]) -> None:
-    """As it does in a plain step: by the steps of the optimizer."""
+def test_a_shared_driver_waits_without_gradients(missing: tuple[int, ...]) -> None:
+    """As it does in a plain step: by the steps of each parameter."""
 
     def make() -> MPGD:
         groups = [{"params": [p]} for p in parameters([5, 4])]
@@ -198,7 +198,31 @@ def test_a_shared_driver_advances_without_gradients(missing: tuple[int, ...]) ->
             params[number].grad = None
         for _ in range(4):
             step()
-    assert [int(drivers(other, k)["shared_step"]) for k in (0, 1)] == [4, 4]
+    assert [int(drivers(other, k)["step"]) for k in (0, 1)] == [
+        4 * (k not in missing) for k in (0, 1)
+    ]
+    assert same_bits(snapshot(plain), snapshot(other))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_complex_parameters(backend: str) -> None:
+    plain, other = (MPGD(parameters([5], torch.complex64), lr=0.05, sigma=0.1) for _ in range(2))
+    compiled_step = torch.compile(other.step, backend=backend)
+    for step, optimizer in ((plain.step, plain), (compiled_step, other)):
+        for k in range(3):
+            set_gradients(optimizer.param_groups[0]["params"], k)
+            step()
+    assert same_bits(snapshot(plain), snapshot(other))
+
+
+def test_the_first_parameter_of_a_shared_group_may_go() -> None:
+    plain, other = (MPGD(parameters([5, 4]), lr=0.05, mu=0.1, noise=SHARED) for _ in range(2))
+    for step, optimizer in ((plain.step, plain), (compiled(other, []), other)):
+        params = optimizer.param_groups[0]["params"]
+        for k in range(4):
+            set_gradients(params, k)
+            step()
+            del params[: int(k == 1)]
     assert same_bits(snapshot(plain), snapshot(other))
 
 

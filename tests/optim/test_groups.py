@@ -93,21 +93,6 @@ def test_a_group_added_later_is_that_of_the_constructor_and_leaves_the_others_al
     assert same_bits(snapshot(optimizer), before)
 
 
-def test_a_group_added_later_shares_the_scalar_driver() -> None:
-    optimizer = made("mpgd", parameters([()], torch.float64), noise=SHARED, sigma=0.0)
-    run(optimizer, 3)
-    late = nn.Parameter(torch.ones((), dtype=torch.float64))
-    optimizer.add_param_group({"params": [late]})
-    first = flat(optimizer)[0]
-    for _ in range(5):
-        before = first.detach().clone(), late.detach().clone()
-        first.grad, late.grad = torch.zeros_like(first), torch.zeros_like(late)
-        optimizer.step()
-        ratios = [float(x.detach() / y) for x, y in zip((first, late), before, strict=True)]
-        assert ratios[0] == pytest.approx(ratios[1], rel=1e-14)
-        assert ratios[0] != 1.0
-
-
 def ratios(optimizer: Any, params: list[nn.Parameter], steps: int) -> list[list[float]]:
     """Return by what each step multiplies each parameter, a scalar."""
     found = []
@@ -164,46 +149,44 @@ def pop_and_append(optimizer: Any) -> None:
 
 @pytest.mark.parametrize("symmetric", [False, True])
 @pytest.mark.parametrize(
-    ("event", "steps"),
-    [
-        (drop_the_first, 0),
-        (insert_another, 1),
-        (lead_again, 2),
-        (rest, 30),
-        (rest_together, 0),
-        (pop_and_add, 3),
-        (pop_and_append, 3),
-    ],
+    "event",
+    [drop_the_first, insert_another, lead_again, rest, rest_together, pop_and_add, pop_and_append],
 )
-def test_a_shared_driver_has_one_count_of_steps(event: Any, steps: int, symmetric: bool) -> None:
-    """Whoever stores it, its values are those of a run in which nothing happens."""
-
+def test_a_shared_value_depends_on_the_steps_of_a_parameter_alone(
+    event: Any, symmetric: bool
+) -> None:
     def make(params: list[nn.Parameter]) -> Any:
         groups = [{"params": params[:2]}, {"params": params[2:]}]
         return made("mpgd", groups, noise=SHARED, sigma=0.0, symmetric=symmetric)
 
     params = [nn.Parameter(torch.ones((), dtype=torch.float64)) for _ in range(4)]
-    expected = [row[1] for row in ratios(make(params), params, 60 + steps)]
+    rows = ratios(make(params), params, 100)
+    assert all(row == pytest.approx([row[0]] * 4) for row in rows)
+    expected = [row[0] for row in rows]
     params = [nn.Parameter(torch.ones((), dtype=torch.float64)) for _ in range(4)]
     optimizer = make(params)
-    assert [row[1] for row in ratios(optimizer, params, 20)] == pytest.approx(expected[:20])
+    ratios(optimizer, params, 20)
     event(optimizer)
-    found = ratios(optimizer, params, 40)
-    for own in (1, 2, 3):  # the first parameter may be in no group any more
-        assert [row[own] for row in found] == pytest.approx(expected[20 + steps :])
-    saved = optimizer.state_dict()["state"].values()
-    counts = [int(state["shared_step"]) for state in saved if "shared_step" in state]
-    assert counts == [60 + steps] * 2
+    present = [p for p in params if any(p is own for own in flat(optimizer))]
+    first = [int(optimizer._orbits[p]["step"]) for p in present]
+    found = ratios(optimizer, present, 40)
+    for k, step in enumerate(first):
+        assert [row[k] for row in found] == pytest.approx(expected[step : step + 40])
 
 
-def test_groups_with_another_seed_have_another_shared_driver() -> None:
-    params = [nn.Parameter(torch.ones((), dtype=torch.float64)) for _ in range(2)]
-    groups = [{"params": [p], "seed": seed} for seed, p in enumerate(params)]
+def test_groups_with_another_seed_or_noise_have_another_shared_driver() -> None:
+    params = [nn.Parameter(torch.ones((), dtype=torch.float64)) for _ in range(3)]
+    groups: list[dict[str, Any]] = [{"params": [p]} for p in params]
+    groups[1]["seed"] = 5
+    groups[2]["noise"] = ChaoticNoise(0.7, shared=True)
     optimizer = made("mpgd", groups, noise=SHARED, sigma=0.0)
-    assert any(one != other for one, other in ratios(optimizer, params, 50))
-    optimizer.param_groups[0]["lr"] = 0.0
-    ratios(optimizer, params, 5)
-    assert [int(drivers(optimizer, k)["shared_step"]) for k in (0, 1)] == [50, 55]
+    alone = [
+        made("mpgd", [{**group, "params": parameters([2])}], noise=SHARED, sigma=0.0)
+        for group in groups
+    ]
+    words = [int(drivers(optimizer, k)["shared"]) for k in range(3)]
+    assert words == [int(drivers(each, 0)["shared"]) for each in alone]
+    assert len(set(words)) == 3
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -254,6 +237,12 @@ def test_the_rest_is_plain_even_where_the_defaults_perturb(wrapped: bool) -> Non
     assert [s.additive > 0 for s in perturbation_sizes(optimizer)] == [True, False]
     assert len(optimizer._orbits) == 2
     run(optimizer, 1)
+
+
+def test_the_recipe_is_no_keyword_of_a_group() -> None:
+    group = {"params": parameters([3]), "strength": 0.2}
+    with pytest.raises(TypeError, match=r"no keyword 'strength'; it is an argument"):
+        MPGD([group], lr=0.1, sigma=0.1)
 
 
 def test_choices_that_make_no_sense_are_refused() -> None:

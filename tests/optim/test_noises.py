@@ -86,8 +86,8 @@ def test_fields_of_the_noise_reach_the_optimizer() -> None:
     assert not (words(first_sign="positive") < 0).any()
     shared = MPGD(parameters([5, 4]), 0.1, mu=0.1, noise=ChaoticNoise(0.6, shared=True))
     assert [sorted(drivers(shared, k)) for k in (0, 1)] == [
-        ["ordinal", "shared", "shared_step", "step", "tables"],
-        ["ordinal", "step", "tables"],
+        ["ordinal", "shared", "step", "tables"],
+        ["ordinal", "shared", "step", "tables"],
     ]
 
 

@@ -70,6 +70,15 @@ def test_indices_below_a_tenth(alpha: float, beta: float, x: float) -> None:
     assert (float(law.sf(x)), float(law.pdf(x))) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("alpha", "beta", "p"),
+    [(0.005, 1.0, 1e-10), (0.02, 1.0, 1e-300), (0.004, 0.5, 0.26), (0.001, 0.3, 0.5)],
+)
+def test_quantiles_of_indices_below_a_tenth(alpha: float, beta: float, p: float) -> None:
+    law = StableLaw(alpha, beta)
+    assert float(law.cdf(law.ppf(p))) == pytest.approx(p, rel=1e-10)
+
+
 def density_by_quadrature(x: float, alpha: float, beta: float) -> float:
     """Return f(x) in S0 by mpmath's quadrature along the real line."""
     with mp.workdps(20):

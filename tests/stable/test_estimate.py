@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -126,3 +128,19 @@ def test_profile_interval_far_from_the_ends_is_1_96_standard_errors() -> None:
         result.interval("beta")
     with pytest.raises(ValueError, match=r"confidence must lie in \(0, 1\), got 1.0"):
         result.interval("alpha", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"fix_alpha": 0.05}, "alpha is sought from 0.1 up, got fix_alpha=0.05"),
+        ({"fix_alpha": 2.5}, r"alpha must lie in \(0, 2\], got 2.5"),
+        ({"fix_beta": 1.5}, r"beta must lie in \[-1, 1\], got 1.5"),
+        ({"fix_scale": 0.0}, "scale must"),
+        ({"parametrization": "S2"}, "parametrization must be 'S0' or 'S1', got 'S2'"),
+        ({"fix_loc": 3.0, "parametrization": "S1"}, "fix_loc is a location in S0"),
+    ],
+)
+def test_a_value_that_no_law_has_is_refused(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        StableLaw.fit(np.linspace(-1.0, 1.0, 50), **options)

@@ -197,7 +197,7 @@ class _Batch:
 
 
 @torch.no_grad()
-def step_adam(optimizer: Any, settings: Settings, params: list[Tensor], m: float | None) -> None:
+def step_adam(optimizer: Any, settings: Settings, params: list[Tensor]) -> None:
     """Take the step of half parameters of Adam or AdamW, all of the optimizer's first group."""
     group = optimizer.param_groups[0]
     names = ("lr", "weight_decay", "eps")
@@ -212,7 +212,7 @@ def step_adam(optimizer: Any, settings: Settings, params: list[Tensor], m: float
         if eta:
             pairs = zip(batch.ended, batch.rows, strict=True)
             targets = [optimizer._target(p, settings, row.slots[0].x) for p, row in pairs]
-            displace(targets, settings, eta, m)
+            displace(targets, settings, eta)
         _step_batch(batch, group, scalars)
         if optimizer._rounding.free_gradients:
             for p in batch.ended:

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from mpgd.optim import rounding, state
 from mpgd.optim.settings import NAMES, ORBITS, PREFIX, Settings, check_keywords, make_settings, pair
-from mpgd.optim.state import ELEMENTS, ENTRIES, SCALARS, STEPS, State, exact_copies
+from mpgd.optim.state import ELEMENTS, ENTRIES, SCALARS, State, exact_copies
 from mpgd.sharding import local
 
 ENTRY: Final = "perturbation"  # of a state dict that has not torch's form
@@ -83,9 +83,6 @@ def show(optimizer: Any, stepped: bool) -> None:
                 if old is None or local(old).data_ptr() != local(x).data_ptr():
                     is_plain = type(x) is Tensor and not x.is_floating_point()
                     values[prefix + name] = x.as_subclass(Words) if is_plain else x
-            for name in (*SCALARS, "shared_step"):
-                if name not in optimizer._orbits[p]:  # another parameter has taken the driver over
-                    values.pop(prefix + name, None)
             optimizer._marks[id(p)] = p, values.get(prefix + "ordinal")
     optimizer._unshown = left
 
@@ -256,7 +253,7 @@ def split(saved: Mapping[str, Any], prefix: str) -> tuple[dict[str, Any], dict[s
     ]
     other = "" if prefix else PREFIX  # MPGD and perturb(SGD) load each other's
     if not any(prefix + name in group for group in groups for name in NAMES):
-        is_other = all(other + name in group for group in groups for name in NAMES)
+        is_other = any(other + "symmetric" in group for group in groups)
         prefix = other if is_other else prefix
     keywords = {prefix + name: name for name in NAMES}
     entries = {prefix + name: name for name in ENTRIES}
@@ -300,16 +297,16 @@ def checked(
     if len(set(names)) < len(names):
         raise ValueError(f"'params' of the state must differ from each other, got {names}")
     keywords = [_checked_group(k, group, present[k]) for k, group in enumerate(own["param_groups"])]
-    params = [(k, place, p) for k, g in enumerate(groups) for place, p in enumerate(g["params"])]
+    params = [(k, p) for k, group in enumerate(groups) for p in group["params"]]
     settings = [make_settings(group) for group in keywords]
     orbits: dict[Tensor, State] = {}
-    for ordinal, ((k, place, p), name) in enumerate(zip(params, names, strict=True)):
+    for ordinal, ((k, p), name) in enumerate(zip(params, names, strict=True)):
         values = as_mapping(own["state"].get(name, {}), f"the state of parameter {ordinal}")
         for entry in sorted(values.keys() & set(ENTRIES)):
             _check_entry(f"{entry!r} of parameter {ordinal}", entry, values[entry], p, settings[k])
         # without noise, one that was saved in full precision has no state: its rounding starts now
         if settings[k].is_perturbed or (values and settings[k].needs_state(local(p).dtype)):
-            for entry in state.needed_entries(settings[k], is_first=place == 0):
+            for entry in state.needed_entries(settings[k]):
                 if entry not in values:
                     raise ValueError(f"the state of parameter {ordinal} lacks {entry!r}")
             tables = settings[k].tables
@@ -363,7 +360,7 @@ def _check_entry(what: str, name: str, value: Any, p: Tensor, settings: Settings
         dtype = torch.int32 if is_orbit else torch.int64
         if value.dtype != dtype and not (is_orbit and settings.drivers[which] is None):
             raise ValueError(f"{what} must be {dtype}, got {value.dtype}")
-    if (name in STEPS or name == "ordinal") and not 0 <= int(value) < 2**62:
+    if name in ("step", "ordinal") and not 0 <= int(value) < 2**62:
         raise ValueError(f"{what} must be at least 0 and below 2^62, got {int(value)}")
     if is_orbit:
         words = local(value)

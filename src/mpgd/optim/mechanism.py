@@ -29,7 +29,7 @@ from torch.optim import Optimizer
 from mpgd.noise.counter_hash import make_key
 from mpgd.noise.force import overridden
 from mpgd.optim import buckets, checkpoint, diagnostics, rounding
-from mpgd.optim.displacement import Batch, compiled, displace, next_shared
+from mpgd.optim.displacement import Batch, compiled, displace
 from mpgd.optim.displacement.reference import Target
 from mpgd.optim.distributed import number_partition, refuse_gradients
 from mpgd.optim.settings import (
@@ -158,6 +158,8 @@ class Perturbed(ABC):
                 )
         mine = [n.removeprefix(PREFIX) for n in map(str, group) if n.startswith(PREFIX)]
         refuse_unknown(mine, NAMES, PREFIX)
+        if not self._prefix:
+            refuse_unknown([n for n in RECIPE if n in group], NAMES, what="a group")
         own = {n: group[self._prefix + n] for n in NAMES if self._prefix + n in group}
         plain = check_keywords(overridden(vars(self._keywords), own))
         group.update({self._prefix + name: value for name, value in plain.items()})
@@ -286,19 +288,17 @@ class Perturbed(ABC):
         Where gradients have a graph, it may differentiate them again, at the x they belong to.
         """
         waiting: list[tuple[Tensor, Tensor]] = []
-        etas = [float(group["lr"]) for group in self.param_groups]
-        shared = next_shared(self, settings, etas)
-        for number, (each, eta, m) in enumerate(zip(settings, etas, shared, strict=True)):
-            params = self.param_groups[number]["params"]
+        for number, (group, each) in enumerate(zip(self.param_groups, settings, strict=True)):
+            params, eta = group["params"], float(group["lr"])
             if not (each.is_perturbed and params and eta):  # at lr 0 the orbits wait
                 continue
             gradients = [p.grad for p in params]
             if not any([g is not None and g.requires_grad for g in gradients]):
-                self._batches[number].step([g is not None for g in gradients], eta, m)
+                self._batches[number].step([g is not None for g in gradients], eta)
                 continue
             moved = [p for p in params if p.grad is not None]
             copies = {p: local(p).detach().clone() for p in moved if p.grad.requires_grad}
-            displace([self._target(p, each, copies.get(p)) for p in moved], each, eta, m)
+            displace([self._target(p, each, copies.get(p)) for p in moved], each, eta)
             self.count_steps(moved)
             waiting += [(local(p).detach(), x - local(p)) for p, x in copies.items()]
         return waiting
@@ -308,7 +308,8 @@ class Perturbed(ABC):
         state = self._orbits[p]
         orbits = {number: local(state[name]) for name, _, number in settings.orbits}
         part = local(p) if x is None else x
-        return Target(part, place_of(p), self._key_of(p, settings), state["step"], orbits)
+        shared = {name: state[name] for name, _ in settings.shared_orbits}
+        return Target(part, place_of(p), self._key_of(p, settings), state["step"], orbits, shared)
 
     def _key_of(self, p: Tensor, settings: Settings) -> int:
         """Return the hash of (seed, ordinal)."""

@@ -271,10 +271,10 @@ def step_in_backward(optimizer: Any) -> list[Any]:
         raise TypeError("optimizer must be perturbed or rounded: see mpgd.stochastic_rounding")
     made: Any = optimizer
     settings = made._ready()
-    if made._bare is None or any(each.shared for each in settings):
+    if made._bare is None:
         raise ValueError(
-            f"{made._inner.__name__} or its noise couples tensors: only torch's own optimizers, "
-            "with noises that are not shared, can step in the backward pass"
+            f"{made._inner.__name__} may couple tensors: only torch's own optimizers can step in "
+            "the backward pass"
         )
     rounding.is_needed(made, settings)
 
@@ -284,7 +284,7 @@ def step_in_backward(optimizer: Any) -> list[Any]:
         refuse_gradients([p])
         groups = enumerate(made.param_groups)
         number = next(k for k, group in groups if any(p is own for own in group["params"]))
-        rounding.step_parts(made, settings, [{number: [p]}], [None] * len(settings))
+        rounding.step_parts(made, settings, [{number: [p]}])
         p.grad = None
 
     params = [p for group in made.param_groups for p in group["params"]]

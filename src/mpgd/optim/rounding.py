@@ -20,7 +20,7 @@ from mpgd.noise.stochastic_round import RoundedRow, is_half, round_all, salt_of
 from mpgd.optim import buckets
 from mpgd.optim.buckets import Bucket, Workspace
 from mpgd.optim.diagnostics import level_of_user
-from mpgd.optim.displacement import displace, next_shared
+from mpgd.optim.displacement import displace
 from mpgd.optim.settings import Settings
 from mpgd.optim.state import ENTRIES
 from mpgd.sharding import are_overlapping, local, place_of
@@ -91,20 +91,14 @@ def step(optimizer: Any, settings: list[Settings], *args: Any, **kwargs: Any) ->
                 UserWarning,
                 stacklevel=level_of_user(),
             )
-    shared = next_shared(optimizer, settings, [float(group["lr"]) for group in groups])
     parts: list[Bucket] = [{number: group["params"] for number, group in enumerate(groups)}]
     if optimizer._is_separable:
         parts = buckets.make_buckets(optimizer, settings)
-    return step_parts(optimizer, settings, parts, shared, *args, **kwargs)
+    return step_parts(optimizer, settings, parts, *args, **kwargs)
 
 
 def step_parts(
-    optimizer: Any,
-    settings: list[Settings],
-    parts: list[Bucket],
-    shared: list[float | None],
-    *args: Any,
-    **kwargs: Any,
+    optimizer: Any, settings: list[Settings], parts: list[Bucket], *args: Any, **kwargs: Any
 ) -> Any:
     """Take the step of some buckets; return the first loss."""
     optimizer._rounded = {number for number, each in enumerate(settings) if each.rounds}
@@ -114,10 +108,10 @@ def step_parts(
         group, number = optimizer.param_groups[0], next(iter(bucket))
         first = next(iter(bucket[number]), None)
         if first is not None and buckets.is_adam(optimizer, group, settings[number], first):
-            buckets.step_adam(optimizer, settings[number], bucket[number], shared[number])
+            buckets.step_adam(optimizer, settings[number], bucket[number])
             losses.extend(closure.loss for closure in args[:1] if closure is not None)
             return
-        losses.append(_step_bucket(optimizer, settings, bucket, shared, args, kwargs))
+        losses.append(_step_bucket(optimizer, settings, bucket, args, kwargs))
 
     buckets.step_each(optimizer, parts, take_step)
     return losses[0] if losses else None
@@ -127,7 +121,6 @@ def _step_bucket(
     optimizer: Any,
     settings: list[Settings],
     bucket: Bucket,
-    shared: list[float | None],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
@@ -140,7 +133,7 @@ def _step_bucket(
     stand_ins, is_taken = list[StandIn](), False
     try:
         for number, group in zip(bucket, optimizer.param_groups, strict=True):
-            each, m, params = settings[number], shared[number], bucket[number]
+            each, params = settings[number], bucket[number]
             moved = [p for p in params if p.grad is not None]
             rounded = [p for p in moved if buckets.is_rounded(each, p)]
             for p in rounded:  # one by one: `_finish` gives back the states of those that were made
@@ -154,7 +147,7 @@ def _step_bucket(
                     targets = [
                         optimizer._target(p, each, x) for p, x in zip(moved, parts, strict=True)
                     ]
-                    displace(targets, each, eta, m)
+                    displace(targets, each, eta)
             # at lr 0 too: states that are rounded again need a new key
             is_counted = each.is_perturbed and (eta or each.rounds)
             optimizer.count_steps(moved if is_counted else rounded)

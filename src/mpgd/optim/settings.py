@@ -112,7 +112,7 @@ class Settings:
 
     @property
     def shared_orbits(self) -> tuple[tuple[str, int], ...]:
-        """(name, driver number) of the orbits that a group's first parameter stores for all."""
+        """(name, driver number) of the scalar orbits; all parameters have the same at a step."""
         if not (self.shared and self.noises[0].has_orbit):
             return ()
         return (("shared", 0), ("shared_twin", TWIN)) if self.twins else (("shared", 0),)

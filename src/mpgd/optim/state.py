@@ -7,8 +7,8 @@ A perturbed parameter has
     ..._twin                   of their twins in the symmetric variant,
     tables                     the fingerprint of the tables that the noises come from
 
-With a shared multiplicative driver, the first parameter of the group stores that scalar orbit and
-its own step. Independent noises have no orbit.
+A shared multiplicative driver is a scalar orbit, ``shared``. Every parameter has a copy of its own;
+at the same step all copies are equal. Independent noises have no orbit.
 
 Everything random follows from (seed, ordinal, driver number, element, step), and the seed stands
 in the group. So an orbit may be cut into shards or moved to another device. What would change its
@@ -19,7 +19,7 @@ bits: another ordinal, another order of the driver numbers (0 and 1, their twins
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -37,10 +37,9 @@ Groups = Sequence[tuple[MutableMapping[str, Any], Settings]]
 
 SHARED: Final = 2**40  # the ordinal of shared scalar drivers
 PART: Final = 1 << 16  # elements that start in one call
-STEPS: Final = ("step", "shared_step")
 ELEMENTS: Final = tuple(f"{name}{twin}" for twin in ("", "_twin") for name in ORBITS)
 SCALARS: Final = ("shared", "shared_twin")
-ENTRIES: Final = (*STEPS, "ordinal", "tables", *ELEMENTS, *SCALARS)  # what a state may hold
+ENTRIES: Final = ("step", "ordinal", "tables", *ELEMENTS, *SCALARS)  # what a state may hold
 
 
 def int_scalar(value: int) -> Tensor:
@@ -48,24 +47,20 @@ def int_scalar(value: int) -> Tensor:
     return torch.tensor(value, dtype=torch.int64, device="cpu")
 
 
-def needed_entries(settings: Settings, is_first: bool) -> list[str]:
-    """Return the names that a parameter's state must hold; the first one of a group has more."""
+def needed_entries(settings: Settings) -> list[str]:
+    """Return the names that a parameter's state must hold."""
     names = ["step", "ordinal", *(name for name, _, _ in settings.orbits)]
     names += ["tables"] if settings.tables is not None else []
-    if is_first and settings.shared:
-        names += ["shared_step", *(name for name, _ in settings.shared_orbits)]
-    return names
+    return [*names, *(name for name, _ in settings.shared_orbits)]
 
 
 def is_complete(
     params: Sequence[Tensor], settings: Settings, states: Mapping[Tensor, State]
 ) -> bool:
     """Return whether every parameter of a group has the entries that the settings ask for."""
-    first, others = (set(needed_entries(settings, is_first)) for is_first in (True, False))
+    needed = set(needed_entries(settings))
     return all(
-        (others if place else first) <= states.get(p, {}).keys()
-        for place, p in enumerate(params)
-        if settings.needs_state(local(p).dtype)
+        needed <= states.get(p, {}).keys() for p in params if settings.needs_state(local(p).dtype)
     )
 
 
@@ -111,11 +106,10 @@ def ensure_states(groups: Groups, states: MutableMapping[Tensor, State]) -> None
     for _, state, settings, _ in pending:
         if settings.tables is not None and int(state.get("tables", -1)) != settings.tables:
             state["tables"] = int_scalar(settings.tables)
-    shared = [
-        (each, group["params"][0]) for group, each in groups if each.shared and group["params"]
-    ]
-    for settings, first in shared:
-        _start_shared(first, settings, states, {p for _, p in shared})
+        noise, seed = settings.noises[0], settings.seed
+        for name, number in settings.shared_orbits:
+            if name not in state:
+                state[name] = noise.init((), seed, "cpu", tensor_id=SHARED, driver_id=number).word
 
 
 def _pending(
@@ -198,33 +192,6 @@ def _start_batch(batch: Sequence[OrbitPart]) -> None:
     words = batch[0].noise.start(torch.cat(index), each_key)
     for part, own in zip(batch, torch.split(words, sizes), strict=True):
         part.words.copy_(own)
-
-
-def _start_shared(
-    first: Tensor,
-    settings: Settings,
-    states: MutableMapping[Tensor, State],
-    firsts: Container[Tensor],
-) -> None:
-    """Create the scalar driver of a group in its first parameter's state.
-
-    It is taken over from a parameter that is not the first one any more, or was taken out. A group
-    that joins later continues the orbit that the optimizer's other groups are on.
-    """
-    own, numbers = states.setdefault(first, {}), dict(settings.shared_orbits)
-    if "shared_step" not in own:
-        known = [(p in firsts, state) for p, state in states.items() if "shared_step" in state]
-        known.sort(key=lambda each: (-int(each[1]["shared_step"]), each[0]))
-        for is_first, state in known[:1]:
-            names = [name for name in ("shared_step", *numbers) if name in state]
-            own.update({name: state[name].clone() for name in names})
-            for name in () if is_first else ("shared_step", *SCALARS):
-                state.pop(name, None)
-    own.setdefault("shared_step", int_scalar(0))
-    for name, number in numbers.items():
-        if name not in own:
-            noise, seed = settings.noises[0], settings.seed
-            own[name] = noise.init((), seed, "cpu", tensor_id=SHARED, driver_id=number).word
 
 
 @torch.inference_mode(False)  # as the states that are made

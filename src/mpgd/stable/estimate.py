@@ -161,10 +161,11 @@ def fit(
             of the location is that of S0.
 
     Returns:
-        A `StableFit`. alpha is sought from 0.1 up.
+        A `StableFit`. alpha is sought from 0.1 up; below about 0.3 the likelihood has local
+        maxima, and the one found may not be the highest.
 
     Raises:
-        ValueError: if the data are too few, not finite or all equal.
+        ValueError: if the data are too few, not finite or all equal, or a value is out of range.
 
     Examples:
         >>> x = StableLaw(1.5, 0.5, 2.0, 3.0, "S0").rvs(1000, random_state=0)
@@ -176,6 +177,12 @@ def fit(
     if x.size < 10 or not np.isfinite(x).all() or x.min() == x.max():
         raise ValueError("data must be at least 10 finite numbers that are not all equal")
     fixed = [fix_alpha, fix_beta, fix_loc, fix_scale]
+    given = {name: value for name, value in zip(NAMES, fixed, strict=True) if value is not None}
+    StableLaw(**{"alpha": 1.5, **given}, parametrization=parametrization)  # refuses what is none
+    if fix_alpha is not None and fix_alpha < LOW[0]:
+        raise ValueError(f"alpha is sought from {LOW[0]} up, got fix_alpha={fix_alpha!r}")
+    if fix_loc is not None and parametrization == "S1" and fix_beta != 0.0:
+        raise ValueError("fix_loc is a location in S0, where the fit works: leave parametrization")
     free = np.array([value is None for value in fixed])
     keep = np.array([0.0 if value is None else value for value in fixed])
     starts = [_inside(np.where(free, start(x), keep)) for start in (_by_quantiles, _by_transform)]

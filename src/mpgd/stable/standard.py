@@ -325,8 +325,7 @@ def quantile(p: Array, q: Array, alpha: float, beta: float) -> Array:
         z[lower] = _invert(target[lower], 1, alpha, beta)
         z[~lower] = _invert(target[~lower], 0, alpha, beta)
     z[np.isnan(p)] = np.nan
-    low, high = support(alpha, beta)
-    z[p == 0.0], z[q == 0.0] = low, high
+    z[p == 0.0], z[q == 0.0] = support(alpha, beta)
     return z
 
 
@@ -349,7 +348,8 @@ def _invert(target: Array, which: int, alpha: float, beta: float) -> Array:
     grid, values = _table(alpha, beta)[which]
     upper = np.clip(np.searchsorted(values, target), 1, grid.size - 1)
     low, high = grid[upper - 1].copy(), grid[upper].copy()
-    z = _between(low, high)
+    floor = 1e-320 if alpha < 0.1 else 0.0  # as near to 0 lie quantiles there
+    z = _between(low, high, floor)
     outside = (target < values[0]) & np.isfinite(target)
     z[outside] = grid[0] * np.exp((values[0] - target[outside]) / alpha)
     active = np.flatnonzero(~outside & np.isfinite(target))
@@ -366,18 +366,18 @@ def _invert(target: Array, which: int, alpha: float, beta: float) -> Array:
         moved = z[active] + step
         ends = np.stack([low[active], high[active]])
         between = (moved >= ends.min(axis=0)) & (moved <= ends.max(axis=0))
-        z[active] = np.where(between, moved, _between(low[active], high[active]))
+        z[active] = np.where(between, moved, _between(low[active], high[active], floor))
         # After a Newton step the error is its square; excess has rounding of 1e-15.
-        active = active[
-            ~(between & (np.abs(step) <= 1e-9 * np.abs(z[active]))) & (np.abs(excess) > 1e-15)
-        ]
+        is_near = between & (np.abs(step) <= 1e-9 * np.abs(z[active]))
+        active = active[~is_near & (np.abs(excess) > 1e-15)]
     return z
 
 
-def _between(low: Array, high: Array) -> Array:
-    """Return a point of each bracket: the geometric mean of ends that have one sign."""
-    mean = np.sign(low) * np.sqrt(np.abs(low)) * np.sqrt(np.abs(high))
-    return np.where(low * high > 0.0, mean, 0.5 * (low + high))
+def _between(low: Array, high: Array, floor: float) -> Array:
+    """Return a point of each bracket: the geometric mean of ends of one sign, 0 as ``floor``."""
+    a, b = (np.sqrt(np.maximum(np.abs(end), floor)) for end in (low, high))
+    is_straddling = (low * high < 0.0) | (a * b == 0.0)
+    return np.where(is_straddling, 0.5 * (low + high), np.sign(low + high) * a * b)
 
 
 @lru_cache(maxsize=64)

@@ -33,16 +33,14 @@ from mpgd.optim.state import SHARED, State, int_scalar
 from mpgd.sharding import PLAIN, are_overlapping
 
 _STEP: Final = Row._fields.index("step")
+Part = tuple[Mapping[int, int], float | None]  # the steps of some targets, and the shared m
 
 
-def displace(targets: Sequence[Target], settings: Settings, eta: float, m: float | None) -> None:
-    """Displace local parts of parameters that are due, and advance their orbits.
-
-    The step size ``eta`` is above 0; ``m`` is of a shared multiplicative driver, if there is one.
-    """
+def displace(targets: Sequence[Target], settings: Settings, eta: float) -> None:
+    """Displace local parts of parameters that are due, and advance their orbits; eta is above 0."""
     steps = [int(target.steps) for target in targets]
     due = {k: step for k, step in enumerate(steps) if settings.is_active(step)}
-    Batch(targets, settings).displace(due, eta, m)
+    Batch(targets, settings).displace(due, eta)
 
 
 class Rows(NamedTuple):
@@ -113,26 +111,45 @@ class Batch:
         # ten times as fast as `item` and `add_`
         return [target.steps.numpy().data for target in self.targets]
 
-    def step(self, is_moved: Sequence[bool], eta: float, m: float | None) -> None:
-        """Displace the parts that are moved, and count their step; ``eta`` and ``m`` as above."""
+    def step(self, is_moved: Sequence[bool], eta: float) -> None:
+        """Displace the parts that are moved, and count their step; ``eta`` is above 0."""
         start, stop = self.settings.start, self.settings.stop
         end = math.inf if stop is None else stop
         moved = [k for k, is_one in enumerate(is_moved) if is_one]
         steps = {k: self._counts[k][()] for k in moved}
-        self.displace({k: step for k, step in steps.items() if start <= step < end}, eta, m)
+        self.displace({k: step for k, step in steps.items() if start <= step < end}, eta)
         for k in moved:
             self._counts[k][()] = steps[k] + 1
 
-    def displace(self, due: Mapping[int, int], eta: float, m: float | None) -> None:
-        """Displace some targets, given the step of each; ``eta`` and ``m`` as above."""
-        if len(due) > 1 and self._is_overlapping:
-            # threads would race on shared memory: one after the other
-            for k, step in due.items():
-                self.displace({k: step}, eta, m)
-            return
+    def displace(self, due: Mapping[int, int], eta: float) -> None:
+        """Displace some targets, given the step of each; ``eta`` is above 0."""
+        scales = _scales(self.settings, eta)
+        parts: list[Part] = [(due, None)]
+        if self.settings.shared:
+            parts = self._shared_parts(due, scales[0])
+        for part, shared in parts:
+            # threads would race on shared memory: then one after the other
+            is_single = len(part) > 1 and self._is_overlapping
+            for each in [{k: step} for k, step in part.items()] if is_single else [part]:
+                self._displace(each, scales, shared)
+
+    def _shared_parts(self, due: Mapping[int, int], scale: float) -> list[Part]:
+        """Return the targets with one value of the shared driver, and m there; advance it."""
+        parts: dict[Any, tuple[dict[int, int], float, list[Tensor]]] = {}
+        for k, step in due.items():
+            words = [self.targets[k].shared[name] for name, _ in self.settings.shared_orbits]
+            place = step, *(word.item() for word in words)
+            if place not in parts:
+                parts[place] = {}, *_shared_value(self.settings, step, words)
+            parts[place][0][k] = step
+            for word, following in zip(words, parts[place][2], strict=True):
+                word.copy_(following)
+        return [(part, scale * value) for part, value, _ in parts.values()]
+
+    def _displace(
+        self, due: Mapping[int, int], scales: tuple[float, float], shared: float | None
+    ) -> None:
         settings, targets = self.settings, self.targets
-        scales = _scales(settings, eta)
-        shared = None if m is None else scales[0] * m
         for kernel, dtype, device, every, table in self._rows:
             numbers = [k for k in every if k in due]
             if not numbers:
@@ -183,47 +200,16 @@ def _row(target: Target) -> Row | None:
     return Row(x.data_ptr(), m, n, twin_m, twin_n, x.numel(), offset, target.key, step=0)
 
 
-def next_shared(
-    optimizer: Any, settings: Sequence[Settings], etas: Sequence[float]
-) -> list[float | None]:
-    """Return the value of each group's shared multiplicative driver, if any, and advance it.
-
-    Groups of one seed, noise and window have one driver, which waits while all their lr are 0. Each
-    stores it. A group may have been away, so the copy that took the most steps counts.
-    """
-    firsts = [next(iter(group["params"]), None) for group in optimizer.param_groups]
-    numbers_of: dict[tuple[Any, ...], list[int]] = {}
-    for k, each in enumerate(settings):
-        if each.shared and firsts[k] is not None:
-            kind = each.seed, repr(each.noises[0]), each.twins, each.start, each.stop
-            numbers_of.setdefault(kind, []).append(k)
-    values: list[float | None] = [None] * len(settings)
-    for numbers in numbers_of.values():
-        if any([etas[k] for k in numbers]):
-            each = settings[numbers[0]]
-            copies = [optimizer._orbits[firsts[k]] for k in numbers]
-            latest = max(copies, key=lambda state: int(state["shared_step"]))
-            value = _advance_shared(latest, each)
-            for k, state in zip(numbers, copies, strict=True):
-                values[k] = value
-                for name in ("shared_step", *(name for name, _ in each.shared_orbits)):
-                    state[name].copy_(latest[name])
-    return values
-
-
-def _advance_shared(state: State, settings: Settings) -> float:
-    """Return the present value of a shared driver, and advance it."""
-    step = int(state["shared_step"])
-    state["shared_step"] += 1
-    if not settings.is_active(step):
-        return 0.0
-    value = 0.0
-    for sign, number, name in ((1.0, 0, "shared"), (-1.0, TWIN, "shared_twin")):
-        if sign > 0 or settings.twins:
-            key = int_scalar(make_key(settings.seed, SHARED, number))
-            word: Tensor = state.get(name, torch.zeros((), dtype=torch.float64, device="cpu"))
-            v, following = settings.noises[0].step(NoiseState(word, int_scalar(step), key))
-            value += sign * float(v)
-            if name in state:
-                word.copy_(following.word)
-    return value
+def _shared_value(
+    settings: Settings, step: int, words: Sequence[Tensor]
+) -> tuple[float, list[Tensor]]:
+    """Return the value of a shared driver, and its next words."""
+    value, following, noise = 0.0, list[Tensor](), settings.noises[0]
+    for sign, number in ((1.0, 0), (-1.0, TWIN)) if settings.twins else ((1.0, 0),):
+        word = words[len(following)] if words else torch.zeros((), dtype=torch.float64)
+        key = int_scalar(make_key(settings.seed, SHARED, number))
+        v, state = noise.step(NoiseState(word, int_scalar(step), key))
+        value += sign * float(v)
+        if words:
+            following.append(state.word)
+    return value, following

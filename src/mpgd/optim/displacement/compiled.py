@@ -21,10 +21,10 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from mpgd.optim.displacement import displace, next_shared
+from mpgd.optim.displacement import displace
 from mpgd.optim.settings import SIZES, check_learning_rate
 from mpgd.optim.state import check_orbits
-from mpgd.sharding import local
+from mpgd.sharding import local, local_part
 
 OPTIMIZERS: Final[WeakValueDictionary[int, Optimizer]] = WeakValueDictionary()
 _numbers = count()
@@ -51,20 +51,16 @@ def step(optimizer: Any, closure: Callable[[], Any] | None) -> Any:
             loss = closure()
     xs: list[Tensor] = []
     places: list[int] = []
-    is_perturbed = False
     for number, group in enumerate(groups):
         # the sizes are read only where there are no drivers: each new number is compiled anew
         has_drivers = any([p in optimizer._orbits for p in group["params"]])
         if has_drivers or any([group[prefix + name] for name in SIZES]):
-            is_perturbed = True
             for place, p in enumerate(group["params"]):
                 if p.grad is not None:
-                    xs.append(local(p))
+                    xs.append(local_part(p))
                     places.extend((number, place))
-    if is_perturbed:
+    if xs:
         lrs = [group["lr"] for group in groups if isinstance(group["lr"], Tensor)]
-        # an operator that changes no tensor would be dropped, and a shared driver not advanced
-        xs = xs or [local(p) for group in groups for p in group["params"]]
         displace_groups(xs, lrs, places, optimizer._number)
     hooked = optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks
     if optimizer._bare is not None and not hooked:
@@ -79,30 +75,30 @@ def displace_groups(xs: list[Tensor], lrs: list[Tensor], places: list[int], numb
     """Displace local parts of parameters and advance their drivers, step counts included.
 
     Args:
-        xs: the parts, of parameters that have a gradient; any others if none has.
+        xs: the parts, of parameters that have a gradient.
         lrs: the learning rates that are tensors, in the order of their groups.
         places: of each part, the number of its group and its parameter's place in that.
         number: of the optimizer.
     """
     optimizer: Any = OPTIMIZERS[number]
+    optimizer._opt_called = True  # what a scheduler wants to know
     groups, given = optimizer.param_groups, iter(lrs)
     rates = [next(given) if isinstance(group["lr"], Tensor) else group["lr"] for group in groups]
     settings = [optimizer._cache.of(k, group) for k, group in enumerate(groups)]
     pairs = zip(rates, settings, strict=True)
     etas = [float(check_learning_rate(lr)) if each.is_perturbed else 0.0 for lr, each in pairs]
     moved: list[dict[Tensor, Tensor]] = [{} for _ in groups]
-    for x, k, place in zip(xs, places[::2], places[1::2], strict=False):
+    for x, k, place in zip(xs, places[::2], places[1::2], strict=True):
         if etas[k]:
-            moved[k][groups[k]["params"][place]] = x
+            moved[k][groups[k]["params"][place]] = local(x)
     is_new = any(p not in optimizer._orbits for own in moved for p in own)
     if is_new or optimizer._cache.has_changed:
         optimizer._fit()
     for own, each in zip(moved, settings, strict=True):
         check_orbits([*own.values()], [optimizer._orbits[p] for p in own], each)
-    shared = next_shared(optimizer, settings, etas)
-    for own, each, eta, m in zip(moved, settings, etas, shared, strict=True):
+    for own, each, eta in zip(moved, settings, etas, strict=True):
         if own:
-            displace([optimizer._target(p, each, x) for p, x in own.items()], each, eta, m)
+            displace([optimizer._target(p, each, x) for p, x in own.items()], each, eta)
             optimizer.count_steps([*own])
 
 

@@ -87,6 +87,7 @@ class Target(NamedTuple):
     key: int  # the hash of (seed, ordinal)
     steps: Tensor  # how many were taken, an int64 scalar on the CPU
     orbits: dict[int, Tensor]  # the words of each driver number that is in use, contiguous
+    shared: dict[str, Tensor] = {}  # noqa: RUF012  # by name, the scalar words of a shared driver
 
 
 def displace(
