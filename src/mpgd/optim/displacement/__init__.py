@@ -129,8 +129,8 @@ class Batch:
             parts = self._shared_parts(due, scales[0])
         for part, shared in parts:
             # threads would race on shared memory: then one after the other
-            is_single = len(part) > 1 and self._is_overlapping
-            for each in [{k: step} for k, step in part.items()] if is_single else [part]:
+            one_by_one = len(part) > 1 and self._is_overlapping
+            for each in [{k: step} for k, step in part.items()] if one_by_one else [part]:
                 self._displace(each, scales, shared)
 
     def _shared_parts(self, due: Mapping[int, int], scale: float) -> list[Part]:
@@ -206,7 +206,8 @@ def _shared_value(
     """Return the value of a shared driver, and its next words."""
     value, following, noise = 0.0, list[Tensor](), settings.noises[0]
     for sign, number in ((1.0, 0), (-1.0, TWIN)) if settings.twins else ((1.0, 0),):
-        word = words[len(following)] if words else torch.zeros((), dtype=torch.float64)
+        none = torch.zeros((), dtype=torch.float64, device="cpu")  # of a noise without orbits
+        word = words[len(following)] if words else none
         key = int_scalar(make_key(settings.seed, SHARED, number))
         v, state = noise.step(NoiseState(word, int_scalar(step), key))
         value += sign * float(v)
