@@ -134,8 +134,8 @@ class Reproduce:
 
     def run(self) -> None:
         """Check or run the experiments one after the other, and write the report."""
-        from mpgd_lab.plan import check_options
         from mpgd_lab.runner import Context
+        from mpgd_lab.runner.plan import check_options
         from mpgd_lab.session import Choice, run_session
 
         began = time.perf_counter()

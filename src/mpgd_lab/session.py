@@ -14,8 +14,8 @@ from typing import Final
 from mpgd_lab.catalogue import EXPERIMENTS
 from mpgd_lab.data.sources import DataError, Source, download, is_available
 from mpgd_lab.experiment import Experiment
-from mpgd_lab.plan import PlannedStudy, plan_study, runs_by_key
 from mpgd_lab.runner import Context, print_items, reproduce
+from mpgd_lab.runner.plan import PlannedStudy, plan_study, runs_by_key
 from mpgd_lab.store import Run
 from mpgd_lab.terminal import Terminal, duration, runs_text
 from mpgd_lab.verification import (

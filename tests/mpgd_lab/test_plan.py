@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mpgd_lab.catalogue import load
-from mpgd_lab.plan import check_options, plan_study, runs_by_key, runs_of
 from mpgd_lab.runner import Context
+from mpgd_lab.runner.plan import check_options, plan_study, runs_by_key, runs_of
 from tests.mpgd_lab.recording_reporter import RecordingReporter
 
 
