@@ -193,8 +193,9 @@ def depends_on_rounding(published: Record, own: Record, nudged: Record, toleranc
     if not difference(own, nudged, SHARE * tolerance):
         return False
     for metric, theirs in _results(published):
-        ours, other = own.metrics.get(metric), nudged.metrics.get(metric)
-        if ours is None or other is None:
+        ours: Any = own.metrics.get(metric)
+        other: Any = nudged.metrics.get(metric)
+        if not all(map(_is_number, (theirs, ours, other))):
             return False
         gap = abs(theirs - ours)
         least = min(abs(other - ours), abs(other - theirs))  # the latter is 0 if ours is damaged
@@ -227,21 +228,30 @@ def difference(published: Record, own: Record, tolerance: float) -> str:
     for metric, theirs in _results(published):
         ours = own.metrics.get(metric)
         if ours is None or not _agree(theirs, ours, tolerance):
-            return f"{name}: {metric} published {theirs:.10g}, here {_text(ours)}"
+            return f"{name}: {metric} published {_text(theirs)}, here {_text(ours)}"
     for curve, numbers in ({} if published.metrics else published.curves).items():
         if not _agree(numbers, own.curves.get(curve), max(tolerance, PUBLISHED_DIGITS)):
             return f"{name}: curve {curve}"
     return ""
 
 
-def _text(value: float | None) -> str:
-    return "missing" if value is None else f"{value:.10g}"
+def _is_number(x: Any) -> bool:
+    return isinstance(x, float) or (isinstance(x, int) and abs(x) < 2**63)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.10g}"
+    return "missing" if value is None else f"{value!r:.40}"
 
 
 def _agree(theirs: Any, ours: Any, tolerance: float) -> bool:
     if ours is None:
         return False
-    a, b = np.asarray(theirs, dtype=np.float64), np.asarray(ours, dtype=np.float64)
+    try:
+        a, b = np.asarray(theirs, dtype=np.float64), np.asarray(ours, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):  # no numbers: a damaged record, or texts
+        return bool(theirs == ours)
     if a.shape != b.shape:
         return False
     scale = np.maximum(np.abs(a), np.abs(b))

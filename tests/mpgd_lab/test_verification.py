@@ -104,6 +104,14 @@ def test_a_run_that_depends_on_rounding_is_no_disagreement(trained: Path) -> Non
     assert len(verification.check_records(DIGITS, off, own).disagreements) == 1
 
 
+@pytest.mark.parametrize("value", ["abc", "1.5", [1.0, 2.0], {}, 10**400])
+def test_a_metric_that_is_no_number_is_a_disagreement(trained: Path, value: object) -> None:
+    own = [one for one in Context(trained).store.records() if one.run.experiment == "digits"]
+    off = [replace(one, metrics={**one.metrics, "test_loss": value}) for one in own[:1]]
+    (text,) = verification.check_records(DIGITS, off, own).disagreements
+    assert text.startswith("digits, ")
+
+
 def test_rounding_explains_no_more_than_a_nudge_shows(
     trained: Path, publish: Callable[..., None]
 ) -> None:
