@@ -106,7 +106,7 @@ class Reference:
                     key = {"seed": seed_number(settings), "stream": state["ordinal"]}
                     x = stochastic_round(x, dtype, step=state["step"], **key)
                 self.values[name] = x
-                if eta and self.with_state([name], settings):
+                if (eta or rounds) and self.with_state([name], settings):
                     self.states[name]["step"] += 1
 
     def cast(self, dtype: torch.dtype) -> None:

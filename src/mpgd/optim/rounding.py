@@ -149,8 +149,7 @@ def _step_bucket(
                     ]
                     displace(targets, each, eta)
             # at lr 0 too: states that are rounded again need a new key
-            is_counted = each.is_perturbed and (eta or each.rounds)
-            optimizer.count_steps(moved if is_counted else rounded)
+            optimizer.count_steps(moved if each.is_perturbed and eta else rounded)
         closure = args[0] if args else None
         if closure is not None:
             closure.params = [p for group in optimizer.param_groups for p in group["params"]]
