@@ -52,6 +52,7 @@ class ChaoticNoise(PhasedNoise):
             makes the mean zero for any beta. Without bursts a visit has the phase's own value, c0;
             words stay what they are.
         shared: as the multiplicative noise of an optimizer: one scalar driver for all coordinates.
+            A parameter that waits, without a gradient say, falls behind the others.
         engine: ``"torch"``, ``"cpu"`` (compiled kernels) or ``"triton"``; by default the kernels of
             the device, where they are installed.
 
